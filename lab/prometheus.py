@@ -1,0 +1,86 @@
+"""A real Prometheus that scrapes the targets of a file."""
+
+import http.client
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+from lab import tools
+from lab.ports import Address
+from lab.processes import Process, wait_for
+
+_READY_SECONDS = 30
+
+_CONFIG = """\
+global:
+  scrape_interval: {interval}s
+  scrape_timeout: {interval}s
+scrape_configs:
+  - job_name: lab
+    file_sd_configs:
+      - files: [targets.json]
+        refresh_interval: 1s
+"""
+
+
+class Prometheus:
+    """Own a Prometheus, its data, and its list of targets, all in one folder."""
+
+    def __init__(self, folder: Path, address: Address, *, scrape_seconds: int = 1) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._address = address
+        self.watch({})
+        (folder / "prometheus.yml").write_text(_CONFIG.format(interval=scrape_seconds))
+        self._process = Process(
+            [
+                tools.prometheus(),
+                "--config.file=prometheus.yml",
+                "--storage.tsdb.path=data",
+                "--storage.tsdb.retention.time=2h",
+                f"--web.listen-address={self.authority}",
+            ],
+            folder / "prometheus.log",
+            cwd=folder,
+        )
+
+    @property
+    def authority(self) -> str:
+        """Return where it listens, as host:port."""
+        return f"{self._address[0]}:{self._address[1]}"
+
+    @property
+    def url(self) -> str:
+        """Return the URL that the operator is given."""
+        return f"http://{self.authority}"
+
+    def watch(self, jobs: dict[str, Iterable[Address]]) -> None:
+        """Scrape these targets from now on, by the name of their job; a running Prometheus notices."""
+        groups = [
+            {"targets": [f"{host}:{port}" for host, port in targets], "labels": {"job": job}}
+            for job, targets in jobs.items()
+        ]
+        unfinished = self._folder / "targets.unfinished"
+        unfinished.write_text(json.dumps(groups, indent=2))
+        unfinished.rename(self._folder / "targets.json")
+
+    def start(self) -> Self:
+        """Start it, with the data from before, and return when it answers."""
+        self._process.start()
+        wait_for("Prometheus is ready", self._is_ready, _READY_SECONDS, self._process)
+        return self
+
+    def stop(self) -> None:
+        """Stop it; the data stays."""
+        self._process.stop()
+
+    def _is_ready(self) -> bool:
+        connection = http.client.HTTPConnection(*self._address, timeout=1)
+        try:
+            connection.request("GET", "/-/ready")
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except OSError:
+            return False
+        finally:
+            connection.close()
