@@ -120,6 +120,19 @@ def test_conditions_have_the_standard_shape(kind: str) -> None:
     assert set(conditions["items"]["required"]) == fields - {"observedGeneration"}
 
 
+def test_the_lists_of_cards_differ_in_what_they_must_have_alone() -> None:
+    status = root("RuntimeTopology")["properties"]["status"]["properties"]
+    active, inventory, down, unknown = (
+        status[name]["items"] for name in ("activeGpus", "inventoryGpus", "unexpectedDown", "unknownGpus")
+    )
+    readings = {"gpuTempC", "gpuLoadPct", "gpuPowerW", "gpuFanRpm"}
+
+    assert down == inventory
+    assert {*inventory["properties"]} == {*unknown["properties"]} == {*active["properties"]} - readings
+    assert {*inventory["required"]} == {*active["required"]} == {*inventory["properties"]}
+    assert {*unknown["required"]} == {"name", "model", "status", "expectedOffline"}
+
+
 def test_c10_kubectl_explains_every_field(api: Api, kind: str) -> None:
     told = api.kubectl("explain", kind.lower(), "--recursive")
     names = {path.rpartition(".")[2].rstrip("[]{}") for path, _ in walk(root(kind), kind)} - {kind}
