@@ -9,6 +9,8 @@ from typing import Any
 from lab import tools
 from lab.processes import LabError
 
+_PATIENCE_SECONDS = 120
+
 
 @dataclass(frozen=True)
 class Kubectl:
@@ -48,4 +50,9 @@ class Kubectl:
         # What kubectl remembers of an API server would mislead it about the next one on the same port.
         flags = [f"--kubeconfig={self.kubeconfig}", f"--cache-dir={self.kubeconfig.parent / 'kubectl-cache'}"]
         command: list[str | Path] = [tools.kubectl(), *flags, *arguments]
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+        try:
+            return subprocess.run(
+                command, input=stdin, capture_output=True, text=True, check=False, timeout=_PATIENCE_SECONDS
+            )
+        except subprocess.TimeoutExpired as error:
+            raise LabError(f"kubectl {' '.join(arguments)} gave no answer in {_PATIENCE_SECONDS} s") from error

@@ -40,6 +40,7 @@ class Prometheus:
                 "--storage.tsdb.path=data",
                 "--storage.tsdb.retention.time=2h",
                 f"--web.listen-address={self.authority}",
+                "--scrape.discovery-reload-interval=100ms",  # its own five seconds are long in a demo
             ],
             folder / "prometheus.log",
             cwd=folder,
