@@ -61,7 +61,7 @@ build-demo: $(BIN)/python
 
 .PHONY: constraints
 constraints: ## Pin the newest allowed dependencies anew (needs uv)
-	uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url \
+	uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-find-links \
 		--group dev --output-file constraints.txt pyproject.toml
 
 .PHONY: clean

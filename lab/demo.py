@@ -91,12 +91,13 @@ def demo(context: str | None) -> None:
         print("Starting the API server, Prometheus and the operator")
         cluster = open_cluster(folder / "cluster", context=context)
         last_first.callback(cluster.stop)
-        scene = last_first.enter_context(Scene(folder, cluster.kubeconfig))
+        scene = Scene(folder, cluster.kubeconfig)
+        scene.hosts["node-1"].switch(State.UP)
+        last_first.enter_context(scene)
         print(
             f"Applying the lab's GpuNodes, and a window of {_STABILIZATION_SECONDS} s between two changes of mode "
             "(30 s unless set) to keep this short"
         )
-        scene.hosts["node-1"].switch(State.UP)
         scene.kubectl.apply(with_window(scene.samples, _STABILIZATION_SECONDS))
         operator = scene.operator().start()
         watcher = Watcher(scene.kubectl, operator)

@@ -107,7 +107,7 @@ def wait_for(what: str, probe: Callable[[], Found | None], seconds: float, *need
         for process in needed:
             if not process.running:
                 raise LabError(
-                    f"{process.name} ended with status {process.wait()} before {what}; its log:\n{process.tail()}"
+                    f"{process.name} ended with status {process.wait()} during the wait for this: {what}\n{process.tail()}"
                 )
         if time.monotonic() > deadline:
             logs = "".join(f"\nThe end of the log of {process.name}:\n{process.tail()}" for process in needed)
