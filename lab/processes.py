@@ -106,9 +106,8 @@ def wait_for(what: str, probe: Callable[[], Found | None], seconds: float, *need
     while not (found := probe()):
         for process in needed:
             if not process.running:
-                raise LabError(
-                    f"{process.name} ended with status {process.wait()} during the wait for this: {what}\n{process.tail()}"
-                )
+                ended = f"{process.name} ended with status {process.wait()}"
+                raise LabError(f"{ended} during the wait for this: {what}\n{process.tail()}")
         if time.monotonic() > deadline:
             logs = "".join(f"\nThe end of the log of {process.name}:\n{process.tail()}" for process in needed)
             raise LabError(f"{seconds:.0f} s were not enough for this: {what}{logs}")
