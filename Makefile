@@ -29,15 +29,11 @@ down: $(BIN)/python ## End the lab in the background
 	@$(LAB) down
 
 .PHONY: test
-test: install build ## Run everything that has to pass: lint, types, the import contract, all tests
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+test: lint build ## Run everything that has to pass: style, types, imports, all tests
 	$(BIN)/pytest
 
 .PHONY: lint
-lint: install ## Check style, types and imports
+lint: install ## Check style, types and the import contract
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -22,7 +22,7 @@ _LOG = _HOME / "lab.log"
 _PID = _HOME / "pid"
 _READY = _HOME / "ready"
 _KUBECONFIG = _HOME / "kubeconfig"
-_API_SERVER = ("127.0.0.1", 6443)
+_API_SERVER_PORT = 6443
 _UP_SECONDS = 180
 _DOWN_SECONDS = 60
 _LOOK_SECONDS = 0.2
@@ -35,7 +35,7 @@ def up(context: str | None) -> None:
     """Start the lab in the background, and say what to do with it."""
     if pid := _running():
         raise LabError(f"The lab is up already (pid {pid}); `make down` ends it")
-    ensure_free([_API_SERVER, *addresses()])
+    ensure_free(addresses())
     shutil.rmtree(_HOME, ignore_errors=True)
     _HOME.mkdir(mode=0o700)
     command = [sys.executable, "-m", "lab", "serve", *([f"--context={context}"] if context else [])]
@@ -60,7 +60,7 @@ def serve(context: str | None) -> None:
         lock = last_first.enter_context(_PID.open("w"))
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         print(os.getpid(), file=lock, flush=True)
-        cluster = open_cluster(_HOME / "cluster", context=context, port=_API_SERVER[1])
+        cluster = open_cluster(_HOME / "cluster", context=context, port=_API_SERVER_PORT)
         last_first.callback(cluster.stop)
         scene = Scene(_HOME, cluster.kubeconfig)
         for node, state in NODES.items():

@@ -3,13 +3,12 @@
 import base64
 import json
 import secrets
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
 from lab import tools
 from lab.kubectl import Kubectl
-from lab.ports import free_port
+from lab.ports import ensure_free, free_port
 from lab.processes import Process, wait_for
 
 _HOST = "127.0.0.1"
@@ -26,8 +25,9 @@ class ControlPlane:
         folder.chmod(0o700)
         self.kubeconfig = folder / "kubeconfig"
         self._folder = folder.absolute()
-        self._server = f"{_HOST}:{port or free_port(_HOST)}"
+        self._address = (_HOST, port or free_port(_HOST))
         self._token = secrets.token_urlsafe(32)
+        (folder / "tokens.csv").write_text(f"{self._token},lab,lab,system:masters\n")
         self._etcd = Process(self._etcd_command(), folder / "etcd.log", cwd=folder)
         self._api_server = Process(self._api_server_command(), folder / "kube-apiserver.log", cwd=folder)
 
@@ -35,11 +35,12 @@ class ControlPlane:
     def start(cls, folder: Path, port: int | None = None) -> Self:
         """Start both with the data that the folder has, and return when the API server is ready."""
         plane = cls(folder, port)
-        with ExitStack() as undo:
-            undo.push(plane)
+        try:
             plane._etcd.start()
             plane.start_api_server()
-            undo.pop_all()
+        except BaseException:
+            plane.stop()
+            raise
         return plane
 
     def stop(self) -> None:
@@ -49,7 +50,7 @@ class ControlPlane:
 
     def start_api_server(self) -> None:
         """Start the API server alone, with the data from before."""
-        (self._folder / "tokens.csv").write_text(f"{self._token},lab,lab,system:masters\n")
+        ensure_free([self._address])
         self._api_server.start()
         processes = (self._etcd, self._api_server)
         wait_for("kube-apiserver has its key", self._key.exists, _READY_SECONDS, *processes)
@@ -90,7 +91,7 @@ class ControlPlane:
         ]
 
     def _api_server_command(self) -> list[str | Path]:
-        host, _, port = self._server.partition(":")
+        host, port = self._address
         return [
             tools.kube_apiserver(),
             f"--etcd-servers={_STORE}",
@@ -114,7 +115,7 @@ class ControlPlane:
     def _admin(self) -> str:
         authority = self._key.with_suffix(".crt").read_bytes()
         cluster = {
-            "server": f"https://{self._server}",
+            "server": f"https://{self._address[0]}:{self._address[1]}",
             "certificate-authority-data": base64.b64encode(authority).decode(),
         }
         config = {
