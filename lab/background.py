@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
+from lab import tools
 from lab.clusters import open_cluster
 from lab.exporters import State
 from lab.ports import ensure_free
@@ -23,7 +24,9 @@ _PID = _HOME / "pid"
 _READY = _HOME / "ready"
 _KUBECONFIG = _HOME / "kubeconfig"
 _API_SERVER_PORT = 6443
-_UP_SECONDS = 180
+_UP_SECONDS = 600
+"""Kind may have an image to fetch."""
+_JUDGED_SECONDS = 30
 _DOWN_SECONDS = 60
 _LOOK_SECONDS = 0.2
 
@@ -69,7 +72,7 @@ def serve(context: str | None) -> None:
         last_first.enter_context(scene)
         scene.kubectl.apply(scene.samples)
         operator = scene.operator().start()
-        wait_for("the operator has judged the lab", lambda: _mode(scene), _UP_SECONDS, operator)
+        wait_for("the operator has judged the lab", lambda: _mode(scene), _JUDGED_SECONDS, operator)
         _KUBECONFIG.symlink_to(cluster.kubeconfig)
         _READY.touch()
         while operator.running:
@@ -126,13 +129,14 @@ def _switch(node: str) -> Path:
 
 
 def _guide() -> str:
+    kubectl = "kubectl" if shutil.which("kubectl") else tools.kubectl()
     host, port = prometheus_address("127.0.0.")
     return f"""\
 The lab is up: an API server, Prometheus, two GPU hosts (node 2 is off on purpose), and the operator.
 
   export KUBECONFIG={_KUBECONFIG}
-  kubectl get gpunodes,runtimetopology --watch
-  kubectl describe runtimetopology cluster
+  {kubectl} get gpunodes,runtimetopology
+  {kubectl} describe runtimetopology cluster
 
 Switch a host and see what happens (node-1 or node-2; up, down, or silent: up, but without a word of its card):
 

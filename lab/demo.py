@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lab.clusters import open_cluster
 from lab.exporters import State
@@ -18,7 +18,20 @@ from lab.scene import Scene, addresses
 _STABILIZATION_SECONDS = 5
 _STEP_SECONDS = 30
 _ALL = "gpunodes,runtimetopology"
-_NODE_1, _NODE_2 = "rx9070", "rx7900xt"
+_RX9070, _RX7900XT = "rx9070", "rx7900xt"
+
+
+class Mode(NamedTuple):
+    """A mode with the degradation that the contract gives it."""
+
+    name: str
+    degradation: str
+    level: int
+
+
+_MULTI = Mode("multi_gpu", "NORMAL", 0)
+_DEGRADED = Mode("degraded_single_gpu", "LIGHT", 1)
+_INVENTORY = Mode("inventory_only", "HEAVY", 2)
 
 
 @dataclass(frozen=True)
@@ -28,58 +41,31 @@ class Step:
     title: str
     switches: Mapping[str, State]
     phases: Mapping[str, str]
-    mode: str
-    degradation: str
-    level: int
+    mode: Mode
 
     @property
     def expectation(self) -> str:
         """Return what has to come of it, in words."""
         phases = ", ".join(f"{card} is {phase}" for card, phase in self.phases.items())
-        return f"{phases}; mode {self.mode}, degradation {self.degradation} (level {self.level})"
+        return f"{phases}; mode {self.mode.name}, degradation {self.mode.degradation} (level {self.mode.level})"
 
 
 STORY = (
-    Step(
-        "Node 2 is off on purpose",
-        {},
-        {_NODE_1: "online", _NODE_2: "expected_offline"},
-        mode="degraded_single_gpu",
-        degradation="LIGHT",
-        level=1,
-    ),
-    Step(
-        "Node 2 comes up",
-        {"node-2": State.UP},
-        {_NODE_1: "online", _NODE_2: "online"},
-        mode="multi_gpu",
-        degradation="NORMAL",
-        level=0,
-    ),
+    Step("Node 2 is off on purpose", {}, {_RX9070: "online", _RX7900XT: "expected_offline"}, _DEGRADED),
+    Step("Node 2 comes up", {"node-2": State.UP}, {_RX9070: "online", _RX7900XT: "online"}, _MULTI),
     Step(
         "Node 1 fails without warning",
         {"node-1": State.DOWN},
-        {_NODE_1: "unexpected_down", _NODE_2: "online"},
-        mode="degraded_single_gpu",
-        degradation="LIGHT",
-        level=1,
+        {_RX9070: "unexpected_down", _RX7900XT: "online"},
+        _DEGRADED,
     ),
     Step(
         "Everything is off",
         {"node-2": State.DOWN},
-        {_NODE_1: "unexpected_down", _NODE_2: "expected_offline"},
-        mode="inventory_only",
-        degradation="HEAVY",
-        level=2,
+        {_RX9070: "unexpected_down", _RX7900XT: "expected_offline"},
+        _INVENTORY,
     ),
-    Step(
-        "Node 1 returns",
-        {"node-1": State.UP},
-        {_NODE_1: "online", _NODE_2: "expected_offline"},
-        mode="degraded_single_gpu",
-        degradation="LIGHT",
-        level=1,
-    ),
+    Step("Node 1 returns", {"node-1": State.UP}, {_RX9070: "online", _RX7900XT: "expected_offline"}, _DEGRADED),
 )
 
 
@@ -99,8 +85,9 @@ def demo(context: str | None) -> None:
             "(30 s unless set) to keep this short"
         )
         scene.kubectl.apply(with_window(scene.samples, _STABILIZATION_SECONDS))
-        operator = scene.operator().start()
+        operator = scene.operator()
         watcher = Watcher(scene.kubectl, operator)
+        operator.start()
         for number, step in enumerate(STORY, 1):
             print(f"\n=== {number}. {step.title} ===")
             for host, state in step.switches.items():
@@ -120,25 +107,20 @@ class Watcher:
     def __init__(self, kubectl: Kubectl, operator: Process) -> None:
         self._kubectl = kubectl
         self._operator = operator
-        self._told: set[str] = set()
+        self._told = {_uid(event) for event in self._events()}  # of a demo before, in a cluster that lives on
         self._phases: Mapping[str, str] = {}
 
     def see(self, step: Step) -> None:
         """Wait until a step has come out right, with its events, and show it."""
         try:
-            wait_for(
-                step.expectation,
-                lambda: self._has_come_true(step),
-                _STEP_SECONDS,
-                self._operator,
-            )
+            wait_for(step.expectation, lambda: self._has_come_true(step), _STEP_SECONDS, self._operator)
         except LabError as error:
             raise LabError(f"{error}\nInstead there is this:\n{self._kubectl('get', _ALL)}") from error
         news = wait_for(f"the events of '{step.title}'", lambda: self._news(step), _STEP_SECONDS, self._operator)
         print("Events:", *map(_sentence, news), sep="\n  ")
         print(f"$ kubectl get {_ALL}\n{self._kubectl('get', _ALL).rstrip()}")
         print(f"As the contract says: {step.expectation}")
-        self._told |= {event["metadata"]["uid"] for event in news}
+        self._told.update(map(_uid, news))
         self._phases = step.phases
 
     def _has_come_true(self, step: Step) -> bool:
@@ -147,29 +129,30 @@ class Watcher:
         (topology,) = _of("RuntimeTopology", objects)
         status = topology.get("status", {})
         degradation = status.get("degradation", {})
-        return (phases, status.get("mode"), degradation.get("name"), degradation.get("level")) == (
-            step.phases,
-            step.mode,
-            step.degradation,
-            step.level,
-        )
+        mode = (status.get("mode"), degradation.get("name"), degradation.get("level"))
+        return phases == step.phases and mode == step.mode
 
     def _news(self, step: Step) -> list[dict[str, Any]]:
         """Return the events since the last step, once those are in that the step must have."""
-        events = self._kubectl.json("get", "events", "--namespace=default")["items"]
-        news = sorted(filter(self._is_news, events), key=lambda event: int(event["metadata"]["resourceVersion"]))
+        news = [event for event in self._events() if _uid(event) not in self._told]
         told = {(event["reason"], event["involvedObject"]["name"]) for event in news}
         changed = {card for card, phase in self._phases.items() if step.phases[card] != phase}
         expected = {("ModeChanged", "cluster"), *(("PhaseChanged", card) for card in changed)}
         return news if expected <= told else []
 
-    def _is_news(self, event: dict[str, Any]) -> bool:
-        ours = event["involvedObject"]["kind"] in {"GpuNode", "RuntimeTopology"}
-        return ours and event["metadata"]["uid"] not in self._told
+    def _events(self) -> list[dict[str, Any]]:
+        events = self._kubectl.json("get", "events", "--namespace=default")["items"]
+        ours = [event for event in events if event["involvedObject"]["kind"] in {"GpuNode", "RuntimeTopology"}]
+        return sorted(ours, key=lambda event: int(event["metadata"]["resourceVersion"]))
 
 
 def _of(kind: str, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [item for item in objects if item["kind"] == kind]
+
+
+def _uid(event: dict[str, Any]) -> str:
+    uid: str = event["metadata"]["uid"]
+    return uid
 
 
 def _sentence(event: dict[str, Any]) -> str:

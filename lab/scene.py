@@ -50,16 +50,13 @@ class Scene:
 
     def watch_hosts(self) -> None:
         """Tell Prometheus of the hosts, also of those that were added to the scene."""
-        addresses = [host.address for host in self.hosts.values()]
+        jobs = {"gpu-exporter": EXPORTER_PORT, "gpu-metrics": METRICS_PORT}
         self.prometheus.watch(
-            {
-                "gpu-exporter": [(address, EXPORTER_PORT) for address in addresses],
-                "gpu-metrics": [(address, METRICS_PORT) for address in addresses],
-            }
+            {job: [(host.address, port) for host in self.hosts.values()] for job, port in jobs.items()}
         )
 
     def start(self) -> Self:
-        """Install the resources and start Prometheus; the hosts are off, and the operator waits for its turn."""
+        """Install the resources and start Prometheus; the operator waits for its turn."""
         try:
             self.install()
             self.watch_hosts()
