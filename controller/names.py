@@ -53,13 +53,16 @@ class Reason(StrEnum):
     TIMED_OUT = "TimedOut"
     HTTP_ERROR = "HttpError"
     INVALID_ANSWER = "InvalidAnswer"
-    NOT_ASKED_YET = "NotAskedYet"
-    # A topology's conditions.
+    # Conditions.
     CURRENT = "Current"
+    TARGET_FOUND = "TargetFound"
+    AWAITING_SOURCE = "AwaitingSource"
     SOURCE_UNAVAILABLE = "SourceUnavailable"
     WINDOW_OPEN = "WindowOpen"
     SETTLED = "Settled"
-    ALL_CARDS_SERVE = "AllCardsServe"
+    # A topology's mode.
+    SEVERAL_CARDS_ONLINE = "SeveralCardsOnline"
+    ONE_CARD_ONLINE = "OneCardOnline"
     CARDS_OFFLINE = "CardsOffline"
     NO_CARD_ONLINE = "NoCardOnline"
 

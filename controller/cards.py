@@ -1,0 +1,158 @@
+"""The next status of a GpuNode."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from controller import conditions, matching, phases, readings
+from controller.conditions import State, truth
+from controller.facts import (
+    ConditionStatus,
+    GpuNode,
+    GpuNodeStatus,
+    Health,
+    Phase,
+    Policy,
+    Readings,
+    SourceFailure,
+    Target,
+    TargetStatus,
+)
+from controller.names import Condition, Reason
+from controller.phases import Evidence, Verdict
+from controller.stopwatch import Stopwatch
+
+CONFIRM_SECONDS = 1.0
+"""How soon to look again before an online card is called offline for lack of series alone.
+
+Prometheus reports a target as up some milliseconds before that scrape's series can be queried.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """A card's status as of now, and what else the pass has to know."""
+
+    status: GpuNodeStatus
+    suspect: bool = False
+    """Online, but its series were not there: to be confirmed by another look."""
+    look_again: float | None = None
+
+
+def assess(
+    node: GpuNode, seen: matching.Index | SourceFailure, policy: Policy, watch: Stopwatch, *, suspected: bool
+) -> Assessment:
+    """Judge a card and make its status of that.
+
+    A judgement that is only held leaves the status as it stands, unless the declaration has changed since.
+    """
+    spec, last = node.spec, node.status
+    if spec is None:
+        verdict = Verdict(Health.UNKNOWN, Phase.UNKNOWN, Reason.INVALID_SPEC, f"{node.problem}; edit this GpuNode")
+        return Assessment(_status(node, verdict, (), Readings(), watch))
+    missing = _seconds_missing(node.uid, last, watch)
+    if isinstance(seen, SourceFailure):
+        return Assessment(_held(node, phases.hold(spec, last, Reason.SOURCE_UNAVAILABLE, seen.message), watch))
+
+    targets = seen.targets(spec, policy.target_ports)
+    samples = seen.samples(targets, spec.card)
+    evidence = Evidence(
+        targets=targets,
+        has_series=bool(samples),
+        missing_seconds=missing,
+        grace_seconds=policy.target_missing_seconds,
+    )
+    verdict = phases.judge(spec, last, evidence)
+    if verdict.reason is Reason.METRICS_MISSING and last and last.phase is Phase.ONLINE and not suspected:
+        held = phases.hold(spec, last, verdict.reason, verdict.message)
+        return Assessment(_held(node, held, watch), suspect=True, look_again=CONFIRM_SECONDS)
+    if not verdict.current:
+        return Assessment(_held(node, verdict, watch))
+    values = readings.read(samples) if verdict.health is Health.ONLINE else Readings()
+    status = _status(node, verdict, targets, values, watch)
+    if verdict.reason is Reason.TARGET_MISSING and verdict.phase is Phase.ONLINE:
+        return Assessment(status, look_again=policy.target_missing_seconds - _seconds_missing(node.uid, status, watch))
+    return Assessment(status)
+
+
+def quiet(last: GpuNodeStatus, fresh: GpuNodeStatus) -> GpuNodeStatus:
+    """Return the fresh status with whatever moves at each scrape as it was: readings, and texts that quote an error.
+
+    Equal to the last status, it says that nothing of substance has changed.
+    """
+    return replace(
+        fresh,
+        **readings.values(last),
+        message=last.message if last.reason is fresh.reason else fresh.message,
+        targets=last.targets if _without_errors(last.targets) == _without_errors(fresh.targets) else fresh.targets,
+    )
+
+
+def drifted(last: GpuNodeStatus, fresh: GpuNodeStatus) -> bool:
+    """Tell whether what moves at each scrape has moved enough to be worth a write."""
+    return readings.moved(last, fresh) or last.message != fresh.message or last.targets != fresh.targets
+
+
+def _without_errors(targets: Sequence[TargetStatus]) -> list[TargetStatus]:
+    return [replace(target, last_error="") for target in targets]
+
+
+def _seconds_missing(uid: str, status: GpuNodeStatus | None, watch: Stopwatch) -> float:
+    matched = conditions.find(status.conditions, Condition.TARGET_MATCHED) if status else None
+    if matched and matched.status is ConditionStatus.FALSE:
+        return watch.seconds_since(uid, "targetMissing", matched.last_transition_time)
+    return 0
+
+
+def _held(node: GpuNode, verdict: Verdict, watch: Stopwatch) -> GpuNodeStatus:
+    last = node.status
+    if last is None:
+        return _status(node, verdict, (), Readings(), watch)
+    if last.observed_generation == node.generation:
+        return last
+    return replace(_status(node, verdict, (), Readings(), watch), targets=last.targets, **readings.values(last))
+
+
+def _status(
+    node: GpuNode, verdict: Verdict, targets: Sequence[Target], values: Readings, watch: Stopwatch
+) -> GpuNodeStatus:
+    last = node.status
+    return GpuNodeStatus(
+        observed_generation=node.generation,
+        phase=verdict.phase,
+        health=verdict.health,
+        reason=verdict.reason,
+        message=verdict.message,
+        targets=tuple(
+            TargetStatus(
+                scrape_url=target.scrape_url,
+                job=target.labels.get("job", ""),
+                health=target.health,
+                last_error=target.last_error,
+            )
+            for target in targets
+        ),
+        last_transition_time=last.last_transition_time if last and last.phase is verdict.phase else watch.stamp,
+        conditions=conditions.update(
+            last.conditions if last else (), _states(node, verdict, targets), node.generation, watch.stamp
+        ),
+        **readings.values(values),
+    )
+
+
+def _states(node: GpuNode, verdict: Verdict, targets: Sequence[Target]) -> dict[Condition, State]:
+    online = None if verdict.phase is Phase.UNKNOWN else verdict.phase is Phase.ONLINE
+    if node.spec is None:
+        ready = State(ConditionStatus.FALSE, verdict.reason, verdict.message)
+        matched = State(ConditionStatus.UNKNOWN, verdict.reason)
+    elif verdict.current:
+        ready = State(ConditionStatus.TRUE, Reason.CURRENT)
+        matched = State(truth(bool(targets)), Reason.TARGET_FOUND if targets else Reason.TARGET_MISSING)
+    else:
+        ready = State(ConditionStatus.UNKNOWN, verdict.reason, verdict.message)
+        old = conditions.find(node.status.conditions, Condition.TARGET_MATCHED) if node.status else None
+        matched = State(old.status, old.reason) if old else State(ConditionStatus.UNKNOWN, verdict.reason)
+    return {
+        Condition.READY: ready,
+        Condition.ONLINE: State(truth(online), verdict.reason),
+        Condition.TARGET_MATCHED: matched,
+    }

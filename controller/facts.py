@@ -1,0 +1,389 @@
+"""The facts: what is declared, what Prometheus shows, what status says, and at which moment.
+
+Frozen data without behaviour worth a test. The two custom resources stand here once, in snake case; `resources`
+reads and writes them in the camel case of the API. Bounds are those of the CRDs.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, NamedTuple
+
+from annotated_types import Ge, Le, MaxLen, MinLen
+
+from controller import names
+
+Label = Annotated[str, MaxLen(1024)]
+Labels = Annotated[Mapping[str, Label], MaxLen(16)]
+Port = Annotated[int, Ge(1), Le(65535)]
+
+
+class Health(StrEnum):
+    """What Prometheus shows of a card."""
+
+    ONLINE = "online"
+    OFFLINE = "offline"
+    UNKNOWN = "unknown"
+
+
+class Phase(StrEnum):
+    """What a card is judged to be: its health, and whether being off is planned."""
+
+    ONLINE = "online"
+    EXPECTED_OFFLINE = "expected_offline"
+    UNEXPECTED_DOWN = "unexpected_down"
+    UNKNOWN = "unknown"
+
+
+class Mode(StrEnum):
+    """How the runtime can serve, following from the phases of its cards."""
+
+    MULTI_GPU = "multi_gpu"
+    SINGLE_GPU = "single_gpu"
+    DEGRADED_SINGLE_GPU = "degraded_single_gpu"
+    INVENTORY_ONLY = "inventory_only"
+
+
+class Directive(StrEnum):
+    """What a router is told to do in a mode."""
+
+    FULL_ROUTING = "full_routing"
+    FORCE_LLAMA = "force_llama"
+    PROTECT_QWEN = "protect_qwen"
+    BLOCK_HEAVY_ROUTES = "block_heavy_routes"
+
+
+class DegradationName(StrEnum):
+    """The degradation level as a word."""
+
+    NORMAL = "NORMAL"
+    LIGHT = "LIGHT"
+    HEAVY = "HEAVY"
+
+
+class TargetHealth(StrEnum):
+    """The health of a scrape target in Prometheus' own words."""
+
+    UP = "up"
+    DOWN = "down"
+    UNKNOWN = "unknown"
+
+
+class ConditionStatus(StrEnum):
+    """Whether a condition holds, as Kubernetes spells it."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Instant(NamedTuple):
+    """One moment on two clocks: stamps are read off the wall, durations are measured on the monotonic one."""
+
+    wall: datetime
+    """Aware, in UTC; may jump either way between two instants."""
+    mono: float
+    """Seconds since some fixed point; never goes back within a process."""
+
+
+# ---- what Prometheus shows
+
+
+class Target(NamedTuple):
+    """One active scrape target."""
+
+    scrape_url: str
+    host: str
+    """The scrape URL's host in the one spelling that `matching` compares."""
+    port: int
+    labels: Mapping[str, str]
+    health: TargetHealth
+    last_error: str
+
+
+class Sample(NamedTuple):
+    """One series' newest value."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A believable answer of Prometheus: all active targets, and the series that profiles know."""
+
+    targets: tuple[Target, ...]
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFailure:
+    """Why Prometheus could not be asked, or its answer cannot be believed."""
+
+    reason: names.Reason
+    message: str
+
+
+Observation = Survey | SourceFailure
+
+
+# ---- GpuNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetSelector:
+    """Which of the host's targets speak for a card; what is not given is not asked for."""
+
+    ports: Annotated[tuple[Port, ...], MinLen(1), MaxLen(16)] | None = None
+    job: Annotated[str, MinLen(1), MaxLen(253)] | None = None
+    match_labels: Labels | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardSelector:
+    """Which series of those targets are a card's."""
+
+    match_labels: Labels | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuNodeSpec:
+    """A declared card."""
+
+    host: Annotated[str, MinLen(1), MaxLen(253)]
+    vram_gb: Annotated[int, Ge(1), Le(16384)]
+    model: Annotated[str, MinLen(1), MaxLen(128)] | None = None
+    expected_offline: bool = False
+    target: TargetSelector = TargetSelector()
+    card: CardSelector = CardSelector()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One entry of `status.conditions`, a metav1.Condition."""
+
+    type: names.Condition
+    status: ConditionStatus
+    reason: str
+    message: str
+    last_transition_time: datetime
+    observed_generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetStatus:
+    """One matched target as status shows it."""
+
+    scrape_url: str
+    job: str
+    health: TargetHealth
+    last_error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """What a card measures; None where it does not say."""
+
+    gpu_temp_c: float | None = None
+    gpu_load_pct: float | None = None
+    gpu_power_w: float | None = None
+    gpu_fan_rpm: float | None = None
+    gpu_memory_used_gb: float | None = None
+    """In units of 2^30 bytes, as makers count a card's memory and `vram_gb` does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuNodeStatus(Readings):
+    """What is judged of a card."""
+
+    observed_generation: int
+    phase: Phase
+    health: Health
+    reason: names.Reason
+    message: str
+    targets: tuple[TargetStatus, ...] = ()
+    last_transition_time: datetime
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuNode:
+    """A card as the API server has it."""
+
+    name: str
+    uid: str
+    generation: int
+    spec: GpuNodeSpec | None
+    """None where the stored spec cannot be read; `problem` then says why."""
+    problem: str = ""
+    status: GpuNodeStatus | None = None
+
+    @property
+    def model(self) -> str:
+        """The card's name as people say it."""
+        return (self.spec and self.spec.model) or self.name
+
+
+# ---- RuntimeTopology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeTopologySpec:
+    """What a person may ask of a topology."""
+
+    stabilization_seconds: Annotated[int, Ge(0), Le(3600)] = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Degradation:
+    """How far the runtime is from its best, and what a router shall do about it."""
+
+    level: Annotated[int, Ge(0), Le(2)]
+    name: DegradationName
+    directives: tuple[Directive, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuEntry:
+    """A card in one of a topology's four lists; readings only where it is online."""
+
+    name: str
+    model: str
+    host: str | None = None
+    vram_gb: int | None = None
+    status: Phase
+    expected_offline: bool
+    gpu_temp_c: float | None = None
+    gpu_load_pct: float | None = None
+    gpu_power_w: float | None = None
+    gpu_fan_rpm: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """The lengths of the four lists, and their sum."""
+
+    total: int = 0
+    active: int = 0
+    inventory: int = 0
+    unexpected_down: int = 0
+    unknown: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One mode change of the past."""
+
+    from_: Mode | None = None
+    """None for a topology's first mode."""
+    to: Mode
+    at: datetime
+    reason: names.Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeTopologyStatus:
+    """Which cards can serve, and what that means for routing."""
+
+    observed_generation: int
+    mode: Mode | None = None
+    degradation: Degradation | None = None
+    active_gpus: tuple[GpuEntry, ...] = ()
+    inventory_gpus: tuple[GpuEntry, ...] = ()
+    unexpected_down: tuple[GpuEntry, ...] = ()
+    unknown_gpus: tuple[GpuEntry, ...] = ()
+    counts: Counts
+    active_vram_gb: int = 0
+    last_transition_time: datetime | None = None
+    """Of the mode."""
+    pending_mode: Mode | None = None
+    hold_until: datetime | None = None
+    transitions: tuple[Transition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeTopology:
+    """A topology as the API server has it."""
+
+    name: str
+    uid: str
+    generation: int
+    spec: RuntimeTopologySpec
+    status: RuntimeTopologyStatus | None = None
+
+
+# ---- a pass
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All that one pass knows."""
+
+    nodes: tuple[GpuNode, ...]
+    topologies: tuple[RuntimeTopology, ...]
+    observation: Observation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The operator's settings as far as rules need them."""
+
+    target_ports: tuple[int, ...] = (9182, 9183)
+    target_missing_seconds: float = 60
+    telemetry_seconds: float = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What one pass hands to the next; all of it may be lost without harm, because status says enough."""
+
+    marks: Mapping[tuple[str, str, datetime], float] = dataclasses.field(default_factory=dict)
+    """When a stamp in status was made, on the monotonic clock; by object uid, what is stamped, and the stamp."""
+    written: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """When an object's readings and texts were last handed out for writing, by uid."""
+    suspects: frozenset[str] = frozenset()
+    """The uids of online cards whose series were missing for the first time in the last pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What to tell a person about a change of an object."""
+
+    reason: names.EventReason
+    message: str
+    warning: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """A GpuNode's status to write, and what to tell about it once it is written."""
+
+    node: GpuNode
+    status: GpuNodeStatus
+    event: Event | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyChange:
+    """A RuntimeTopology's status to write, and what to tell about it once it is written."""
+
+    topology: RuntimeTopology
+    status: RuntimeTopologyStatus
+    event: Event | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one pass wants done: nothing but changes."""
+
+    nodes: tuple[NodeChange, ...]
+    topologies: tuple[TopologyChange, ...]
+    create_default: bool
+    """No RuntimeTopology exists: create the one named `cluster`."""
+    look_again: float | None
+    """Seconds until time alone changes the outcome; None where it does not."""
+    memory: Memory

@@ -1,0 +1,111 @@
+"""The judgement of a single card: the table of phases, row by row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controller.facts import GpuNodeSpec, GpuNodeStatus, Health, Phase, Target, TargetHealth
+from controller.names import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a card is judged to be, and why."""
+
+    health: Health
+    phase: Phase
+    reason: Reason
+    message: str
+    current: bool = True
+    """Judged from current data; false where the last judgement is only held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What a survey says of one card."""
+
+    targets: Sequence[Target]
+    has_series: bool
+    missing_seconds: float = 0
+    """For how long no target has matched."""
+    grace_seconds: float = 60
+    """How long a card that was online keeps its phase without any target."""
+
+
+def judge(spec: GpuNodeSpec, last: GpuNodeStatus | None, evidence: Evidence) -> Verdict:
+    """Judge a card by what Prometheus shows of it: the first row that fits counts.
+
+    - no target matches: unknown, or planned absence; a card that was online keeps its phase for a while, because
+      service discovery refreshes
+    - a target is down: offline
+    - a target has not been scraped yet: whatever was judged last
+    - all targets are up, but no series is the card's: offline
+    - else online, also where being off was planned: the flag tolerates absence, it does not forbid presence
+
+    Lack of knowledge is never offline.
+    """
+    targets, expected = evidence.targets, spec.expected_offline
+    if not targets:
+        phase = Phase.EXPECTED_OFFLINE if expected else Phase.UNKNOWN
+        message = f"No scrape target of Prometheus is on host {spec.host} and on a port of this card"
+        if last and last.phase is Phase.ONLINE and evidence.missing_seconds < evidence.grace_seconds:
+            return Verdict(
+                Health.UNKNOWN,
+                Phase.ONLINE,
+                Reason.TARGET_MISSING,
+                f"{message} any more; the card counts as online until that has lasted {evidence.grace_seconds:g} s",
+            )
+        return Verdict(
+            Health.UNKNOWN, phase, Reason.TARGET_MISSING, f"{message}; add it to Prometheus or correct spec.host"
+        )
+    if down := [target for target in targets if target.health is TargetHealth.DOWN]:
+        message = f"{_count(down, targets)} down: {_url(down)}: {down[0].last_error or 'no error given'}"
+        return Verdict(Health.OFFLINE, _absent(expected=expected), Reason.TARGET_DOWN, message)
+    if waiting := [target for target in targets if target.health is TargetHealth.UNKNOWN]:
+        message = f"{_count(waiting, targets)} not scraped yet: {_url(waiting)}"
+        return hold(spec, last, Reason.NOT_SCRAPED_YET, message)
+    if not evidence.has_series:
+        return Verdict(
+            Health.OFFLINE,
+            _absent(expected=expected),
+            Reason.METRICS_MISSING,
+            f"{_count(targets, targets)} up, but no series is this card's: its driver is gone, it is off the bus, "
+            "or spec.card does not fit",
+        )
+    return Verdict(Health.ONLINE, Phase.ONLINE, Reason.TARGETS_UP, f"{_count(targets, targets)} up")
+
+
+def hold(spec: GpuNodeSpec, last: GpuNodeStatus | None, reason: Reason, message: str) -> Verdict:
+    """Keep the last judgement while nothing current is known, with the declaration as it is now.
+
+    Prometheus says nothing new, but a person may have: the phase of a card that was off follows its `expectedOffline`.
+    """
+    expected = spec.expected_offline
+    health = last.health if last else Health.UNKNOWN
+    match last.phase if last else None:
+        case Phase.ONLINE:
+            phase = Phase.ONLINE
+        case Phase.EXPECTED_OFFLINE | Phase.UNEXPECTED_DOWN if expected:
+            phase = Phase.EXPECTED_OFFLINE
+        case Phase.EXPECTED_OFFLINE | Phase.UNEXPECTED_DOWN if health is Health.OFFLINE:
+            phase = Phase.UNEXPECTED_DOWN
+        case _ if expected and reason is Reason.NOT_SCRAPED_YET:
+            phase = Phase.EXPECTED_OFFLINE
+        case _:
+            phase = Phase.UNKNOWN
+    return Verdict(health, phase, reason, message, current=False)
+
+
+def _absent(*, expected: bool) -> Phase:
+    return Phase.EXPECTED_OFFLINE if expected else Phase.UNEXPECTED_DOWN
+
+
+def _count(some: Sequence[Target], targets: Sequence[Target]) -> str:
+    if len(targets) == 1:
+        return "The target is"
+    if len(some) == len(targets):
+        return f"All {len(targets)} targets are"
+    return f"{len(some)} of {len(targets)} targets {'is' if len(some) == 1 else 'are'}"
+
+
+def _url(targets: Sequence[Target]) -> str:
+    return targets[0].scrape_url
