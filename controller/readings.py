@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from controller.facts import GpuEntry, Readings, Sample
-
 
 Carrier = Readings | GpuEntry
 
@@ -84,7 +83,7 @@ def read(samples: Iterable[Sample]) -> Readings:
     return Readings(**found)
 
 
-def values(carrier: Readings) -> dict[str, float | None]:
+def values(carrier: Readings) -> dict[str, Any]:
     """Return the readings of whatever carries some, by field."""
     return {field: getattr(carrier, field) for field in BOUNDS}
 

@@ -121,8 +121,8 @@ def _entry(card: GpuNode) -> GpuEntry:
     entry = GpuEntry(
         name=card.name,
         model=card.model,
-        host=spec and spec.host,
-        vram_gb=spec and spec.vram_gb,
+        host=spec.host if spec else None,
+        vram_gb=spec.vram_gb if spec else None,
         status=status.phase if status else Phase.UNKNOWN,
         expected_offline=bool(spec and spec.expected_offline),
     )

@@ -1,0 +1,112 @@
+"""One pass' decision: from facts and one moment to the changes that are wanted, and when to look again."""
+
+from dataclasses import replace
+
+from controller import cards, matching, topologies
+from controller.facts import (
+    Decision,
+    Event,
+    GpuNode,
+    GpuNodeStatus,
+    Instant,
+    Memory,
+    NodeChange,
+    Phase,
+    Policy,
+    RuntimeTopology,
+    RuntimeTopologyStatus,
+    SourceFailure,
+    Survey,
+    TopologyChange,
+    World,
+)
+from controller.names import DEFAULT_TOPOLOGY, EventReason
+from controller.stopwatch import Stopwatch
+
+
+def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decision:
+    """Judge every card, then every topology over the cards as judged; want written only what has changed.
+
+    Facts alone decide: memory makes durations exact and writes rare, but a decision without it is right as well.
+    """
+    watch = Stopwatch(memory.marks, now)
+    failure = world.observation if isinstance(world.observation, SourceFailure) else None
+    seen = matching.Index(world.observation) if isinstance(world.observation, Survey) else world.observation
+    written: dict[str, float] = {}
+    suspects, soon = set[str](), list[float]()
+
+    def due(uid: str) -> bool:
+        last = memory.written.get(uid)
+        if last is not None:
+            written[uid] = last
+        return last is None or now.mono - last >= policy.telemetry_seconds
+
+    judged, node_changes = [], []
+    for node in world.nodes:
+        card = cards.assess(node, seen, policy, watch, suspected=node.uid in memory.suspects)
+        if card.suspect:
+            suspects.add(node.uid)
+        if card.look_again is not None:
+            soon.append(card.look_again)
+        status = _choose_card(node.status, card.status, due=due(node.uid))
+        judged.append(replace(node, status=status))
+        if status != node.status:
+            written[node.uid] = now.mono
+            node_changes.append(NodeChange(node, status, _phase_event(node, status)))
+
+    topology_changes = []
+    # Topologies with other names are left alone until selectors are honoured.
+    for topology in (topology for topology in world.topologies if topology.name == DEFAULT_TOPOLOGY):
+        outlook = topologies.assess(topology, judged, failure, watch)
+        if outlook.look_again is not None:
+            soon.append(outlook.look_again)
+        published = _choose_topology(topology.status, outlook.status, due=due(topology.uid))
+        if published != topology.status:
+            written[topology.uid] = now.mono
+            topology_changes.append(TopologyChange(topology, published, _mode_event(topology, published)))
+
+    return Decision(
+        nodes=tuple(node_changes),
+        topologies=tuple(topology_changes),
+        create_default=not world.topologies,
+        look_again=min(soon, default=None),
+        memory=Memory(watch.marks, written, frozenset(suspects)),
+    )
+
+
+def _choose_card(last: GpuNodeStatus | None, fresh: GpuNodeStatus, *, due: bool) -> GpuNodeStatus:
+    if last is None or cards.quiet(last, fresh) != last:
+        return fresh
+    return fresh if due and cards.drifted(last, fresh) else last
+
+
+def _choose_topology(
+    last: RuntimeTopologyStatus | None, fresh: RuntimeTopologyStatus, *, due: bool
+) -> RuntimeTopologyStatus:
+    if last is None or topologies.quiet(last, fresh) != last:
+        return fresh
+    return fresh if due and topologies.drifted(last, fresh) else last
+
+
+def _phase_event(node: GpuNode, status: GpuNodeStatus) -> Event | None:
+    """Tell of a change; a first judgement changes nothing."""
+    if node.status is None or node.status.phase is status.phase:
+        return None
+    return Event(
+        EventReason.PHASE_CHANGED,
+        f"Phase changed from {node.status.phase} to {status.phase} ({status.reason}): {status.message}",
+        warning=status.phase in {Phase.UNEXPECTED_DOWN, Phase.UNKNOWN},
+    )
+
+
+def _mode_event(topology: RuntimeTopology, status: RuntimeTopologyStatus) -> Event | None:
+    before = topology.status.mode if topology.status else None
+    if status.mode is None or status.mode is before or status.degradation is None:
+        return None
+    degradation = status.degradation
+    changed = f"Mode changed from {before} to {status.mode}" if before else f"Mode started as {status.mode}"
+    return Event(
+        EventReason.MODE_CHANGED,
+        f"{changed}, degradation {degradation.name} {degradation.level}: {topologies.describe(status)}",
+        warning=degradation.level > 0,
+    )

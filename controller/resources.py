@@ -1,0 +1,123 @@
+"""The two custom resources as JSON, in the camel case of the API, and the lab's plain snapshot."""
+
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from typing import Any, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from controller import facts, names
+from controller.facts import GpuEntry, GpuNode, RuntimeTopology, RuntimeTopologyStatus
+
+Json = Mapping[str, Any]
+Status = TypeVar("Status", facts.GpuNodeStatus, facts.RuntimeTopologyStatus)
+
+
+def _alias(field: str) -> str:
+    return to_camel(field.rstrip("_"))  # `from` is a keyword of Python
+
+
+_STATUS = ConfigDict(alias_generator=_alias, extra="ignore")
+_SPEC = ConfigDict(alias_generator=_alias, extra="forbid", strict=True)
+
+for _type in vars(facts).values():
+    if is_dataclass(_type) and isinstance(_type, type):
+        is_spec = _type.__name__.endswith(("Spec", "Selector"))
+        _type.__pydantic_config__ = _SPEC if is_spec else _STATUS  # type: ignore[attr-defined]
+
+NODE_SPEC = TypeAdapter(facts.GpuNodeSpec)
+NODE_STATUS = TypeAdapter(facts.GpuNodeStatus)
+TOPOLOGY_SPEC = TypeAdapter(facts.RuntimeTopologySpec)
+TOPOLOGY_STATUS = TypeAdapter(facts.RuntimeTopologyStatus)
+
+
+def parse_node(resource: Json) -> GpuNode:
+    """Read a GpuNode; a spec that cannot be read is said to be a problem and raises nothing."""
+    metadata, spec, problem = resource["metadata"], None, ""
+    try:
+        spec = NODE_SPEC.validate_json(_dump(resource.get("spec")))
+    except ValidationError as error:
+        problem = explain(error)
+    return GpuNode(
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        generation=metadata.get("generation", 0),
+        spec=spec,
+        problem=problem,
+        status=_parse_status(NODE_STATUS, resource),
+    )
+
+
+def parse_topology(resource: Json) -> RuntimeTopology:
+    """Read a RuntimeTopology; what cannot be read of its spec counts as not given."""
+    metadata, window = resource["metadata"], (resource.get("spec") or {}).get("stabilizationSeconds")
+    try:
+        spec = TOPOLOGY_SPEC.validate_python({} if window is None else {"stabilizationSeconds": window})
+    except ValidationError:
+        spec = facts.RuntimeTopologySpec()
+    return RuntimeTopology(
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        generation=metadata.get("generation", 0),
+        spec=spec,
+        status=_parse_status(TOPOLOGY_STATUS, resource),
+    )
+
+
+def dump_status(status: facts.GpuNodeStatus | RuntimeTopologyStatus) -> dict[str, Any]:
+    """Write a status as JSON data; what is not known is left out."""
+    adapter: TypeAdapter[Any] = NODE_STATUS if isinstance(status, facts.GpuNodeStatus) else TOPOLOGY_STATUS
+    dumped: dict[str, Any] = adapter.dump_python(status, mode="json", by_alias=True, exclude_none=True)
+    return dumped
+
+
+def snapshot(status: RuntimeTopologyStatus) -> dict[str, Any]:
+    """Write a topology as the plain JSON file that it replaces, with that file's names and nothing else."""
+    return {
+        "mode": status.mode,
+        "active_gpus": [_plain(entry) for entry in status.active_gpus],
+        "inventory_gpus": [_plain(entry) for entry in status.inventory_gpus],
+        "unexpected_down": [_plain(entry) for entry in status.unexpected_down],
+    }
+
+
+def explain(error: ValidationError) -> str:
+    """Say what is wrong with a spec, each fault with the field as a manifest spells it."""
+    return "; ".join(
+        f"{'.'.join(['spec', *map(str, fault['loc'])])}: {fault['msg']}" for fault in error.errors(include_url=False)
+    )
+
+
+def _dump(spec: object) -> bytes:
+    return TypeAdapter[Any](Any).dump_json(spec)
+
+
+def _parse_status(adapter: TypeAdapter[Status], resource: Json) -> Status | None:
+    stored = resource.get("status")
+    if not stored:
+        return None
+    own = set(names.Condition)
+    conditions = [entry for entry in stored.get("conditions") or () if entry.get("type") in own]
+    try:
+        return adapter.validate_python({**stored, "conditions": conditions})
+    except ValidationError:
+        return None  # somebody else's words: judged anew
+
+
+def _plain(entry: GpuEntry) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "name": entry.model,
+        "host": entry.host,
+        "vram_gb": entry.vram_gb,
+        "status": entry.status,
+        "expected_offline": entry.expected_offline,
+    }
+    if entry.status is facts.Phase.ONLINE:
+        plain |= {
+            "gpu_temp_c": entry.gpu_temp_c,
+            "gpu_load_pct": entry.gpu_load_pct,
+            "gpu_power_w": entry.gpu_power_w,
+            "gpu_fan_rpm": entry.gpu_fan_rpm,
+        }
+    return plain

@@ -1,0 +1,65 @@
+"""The operator's settings, by flag and by environment."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AnyHttpUrl, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from controller.facts import Policy, Port
+
+PREFIX = "GPU_TOPOLOGY_"
+
+
+class Settings(BaseSettings):
+    """Each field is a flag (`--poll-seconds`) and an environment variable (`GPU_TOPOLOGY_POLL_SECONDS`)."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+    prometheus_url: AnyHttpUrl = Field(description="base URL of Prometheus, with its path prefix where it has one")
+    poll_seconds: float = Field(default=5, ge=0.2, le=300, description="how often Prometheus is asked")
+    telemetry_seconds: float = Field(
+        default=30, ge=0, le=3600, description="how often at most a card's readings are written"
+    )
+    target_ports: Annotated[tuple[Port, ...], NoDecode] = Field(
+        default=(9182, 9183),
+        min_length=1,
+        description="ports of the targets that speak for a card, where it names none",
+    )
+    target_missing_seconds: float = Field(
+        default=60, ge=0, le=3600, description="how long an online card without any target keeps its phase"
+    )
+    log_format: Literal["text", "json"] = Field(default="text", description="how log lines are written")
+
+    @field_validator("target_ports", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return [port.strip() for port in value.split(",")] if isinstance(value, str) else value
+
+    @property
+    def policy(self) -> Policy:
+        """What rules need of the settings."""
+        return Policy(
+            target_ports=self.target_ports,
+            target_missing_seconds=self.target_missing_seconds,
+            telemetry_seconds=self.telemetry_seconds,
+        )
+
+    @property
+    def base_url(self) -> str:
+        """Prometheus' base URL without the final slash."""
+        return str(self.prometheus_url).rstrip("/")
+
+
+class SettingsError(Exception):
+    """A setting is missing or out of bounds; the text names it as flag and variable."""
+
+
+def load(flags: dict[str, Any]) -> Settings:
+    """Read settings from flags where given, else from the environment; raise SettingsError on the first bad one."""
+    try:
+        return Settings(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        name = str(fault["loc"][0])
+        what = "is needed" if fault["type"] == "missing" else f"{fault['msg']}, but it is {fault['input']!r}"
+        raise SettingsError(f"{PREFIX}{name.upper()} (--{name.replace('_', '-')}): {what}") from None
