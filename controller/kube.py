@@ -1,0 +1,188 @@
+"""The port to the API server: the objects as it has them, guarded status writes, and events."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import kubernetes.aio as kubernetes
+from kubernetes.aio.client import ApiException
+
+from controller import facts, names, resources
+from controller.facts import Event, GpuNode, GpuNodeStatus, RuntimeTopology, RuntimeTopologyStatus
+
+logger = logging.getLogger(__name__)
+
+REQUEST_SECONDS = 15.0
+"""How long a single request may take before it counts as failed."""
+
+_MERGE_PATCH = "application/merge-patch+json"
+_EVENT_NAMESPACE = "default"  # where the API server wants events about objects without a namespace
+
+
+class ApiUnavailableError(Exception):
+    """The API server refused or did not answer a request; the text says which and why."""
+
+
+class KubeConfigError(Exception):
+    """No way to an API server is known."""
+
+
+async def connect() -> kubernetes.client.Configuration:
+    """Return how to reach the API server: by KUBECONFIG or ~/.kube/config, else as a pod of the cluster."""
+    configuration = kubernetes.client.Configuration()
+    try:
+        if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
+            kubernetes.config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        else:
+            await kubernetes.config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except (kubernetes.config.ConfigException, OSError, ValueError) as error:
+        raise KubeConfigError(
+            f"No Kubernetes cluster is configured (KUBECONFIG, or run it as a pod): {error}"
+        ) from None
+    return configuration
+
+
+class Kube:
+    """What the API server has, and the only writer of both kinds' status.
+
+    Objects are listed again only after something has changed them: a watch says so, or a write was refused. Watches
+    only wake; an object that the API server does not have never stays here.
+    """
+
+    def __init__(self, configuration: kubernetes.client.Configuration) -> None:
+        self._client = kubernetes.client.ApiClient(configuration)
+        self._objects = kubernetes.client.CustomObjectsApi(self._client)
+        self._core = kubernetes.client.CoreV1Api(self._client)
+        self._held: dict[str, dict[str, dict[str, Any]]] = {names.GPU_NODES: {}, names.RUNTIME_TOPOLOGIES: {}}
+        self._stale = {names.GPU_NODES, names.RUNTIME_TOPOLOGIES}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    def notice(self, plural: str, resource: Mapping[str, Any], *, deleted: bool) -> bool:
+        """Take note of what a watch shows; tell whether it is news, and not the echo of a write of ours."""
+        metadata = resource["metadata"]
+        held = self._held[plural].get(metadata["name"])
+        if not deleted and held and held["metadata"]["resourceVersion"] == metadata["resourceVersion"]:
+            return False
+        self._stale.add(plural)
+        return True
+
+    def distrust(self) -> None:
+        """List everything again at the next look."""
+        self._stale.update(self._held)
+
+    async def nodes(self) -> tuple[GpuNode, ...]:
+        """Return all GpuNodes, by name."""
+        return tuple(resources.parse_node(item) for item in await self._all(names.GPU_NODES))
+
+    async def topologies(self) -> tuple[RuntimeTopology, ...]:
+        """Return all RuntimeTopologies, by name."""
+        return tuple(resources.parse_topology(item) for item in await self._all(names.RUNTIME_TOPOLOGIES))
+
+    async def create_default_topology(self) -> None:
+        """Create the topology over all cards; fine where somebody else was quicker."""
+        body = {
+            "apiVersion": names.API_VERSION,
+            "kind": names.RUNTIME_TOPOLOGY,
+            "metadata": {"name": names.DEFAULT_TOPOLOGY},
+            "spec": {},
+        }
+        self._stale.add(names.RUNTIME_TOPOLOGIES)
+        try:
+            await self._objects.create_cluster_custom_object(
+                names.GROUP,
+                names.VERSION,
+                names.RUNTIME_TOPOLOGIES,
+                body,
+                field_manager=names.FIELD_MANAGER,
+                _request_timeout=REQUEST_SECONDS,
+            )
+        except ApiException as error:
+            if error.status != 409:  # noqa: PLR2004 - Conflict: it is there
+                raise _translated(error, "create runtimetopologies") from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _translated(error, "create runtimetopologies") from None
+
+    async def write(self, plural: str, name: str, status: GpuNodeStatus | RuntimeTopologyStatus) -> None:
+        """Write a status, unless the object has changed since it was read: then it is listed again first.
+
+        A merge patch guarded by the resource version: conditions of other writers stay, fields that are gone are
+        removed, and an object whose stored spec no longer fits the schema can be written too.
+        """
+        held = self._held[plural][name]
+        before = held.get("status") or {}
+        after = resources.dump_status(status)
+        own = set(names.Condition)
+        after["conditions"] += [entry for entry in before.get("conditions") or () if entry["type"] not in own]
+        removed = {field: None for field in before if field not in after}
+        body = {
+            "metadata": {"resourceVersion": held["metadata"]["resourceVersion"]},
+            "status": {**removed, **{field: value for field, value in after.items() if before.get(field) != value}},
+        }
+        try:
+            written: Any = await self._objects.patch_cluster_custom_object_status(
+                names.GROUP,
+                names.VERSION,
+                plural,
+                name,
+                body,
+                field_manager=names.FIELD_MANAGER,
+                _content_type=_MERGE_PATCH,
+                _request_timeout=REQUEST_SECONDS,
+            )
+        except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._stale.add(plural)
+            raise _translated(error, f"patch {plural}/status of {name}") from None
+        self._held[plural][name] = written
+
+    async def post(self, kind: str, target: GpuNode | RuntimeTopology, event: Event, now: facts.Instant) -> None:
+        """Post an event that `kubectl describe` shows on the object."""
+        body = kubernetes.client.CoreV1Event(
+            metadata=kubernetes.client.V1ObjectMeta(generate_name=f"{target.name}.", namespace=_EVENT_NAMESPACE),
+            # No namespace: kubectl looks for exactly that on objects that have none.
+            involved_object=kubernetes.client.V1ObjectReference(
+                api_version=names.API_VERSION, kind=kind, name=target.name, uid=target.uid
+            ),
+            type="Warning" if event.warning else "Normal",
+            reason=event.reason,
+            message=event.message[:1024],
+            first_timestamp=now.wall,
+            last_timestamp=now.wall,
+            count=1,
+            source=kubernetes.client.V1EventSource(component=names.FIELD_MANAGER),
+        )
+        try:
+            await self._core.create_namespaced_event(_EVENT_NAMESPACE, body, _request_timeout=REQUEST_SECONDS)
+        except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _translated(error, "create events") from None
+
+    async def _all(self, plural: str) -> list[dict[str, Any]]:
+        if plural in self._stale:
+            self._stale.discard(plural)  # before the request: what changes meanwhile makes it stale again
+            try:
+                listed: Any = await self._objects.list_cluster_custom_object(
+                    names.GROUP, names.VERSION, plural, _request_timeout=REQUEST_SECONDS
+                )
+            except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
+                self._stale.add(plural)
+                raise _translated(error, f"list {plural}") from None
+            self._held[plural] = {item["metadata"]["name"]: item for item in listed["items"]}
+        return [self._held[plural][name] for name in sorted(self._held[plural])]
+
+
+def _translated(error: Exception, doing: str) -> ApiUnavailableError:
+    if isinstance(error, ApiException):
+        return ApiUnavailableError(f"Cannot {doing}: {error.status} {error.reason}: {str(error.body)[:300]}")
+    if isinstance(error, asyncio.TimeoutError):
+        return ApiUnavailableError(f"Cannot {doing}: no answer within {REQUEST_SECONDS:g} s")
+    return ApiUnavailableError(f"Cannot {doing}: {error or type(error).__name__}")

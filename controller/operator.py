@@ -1,0 +1,83 @@
+"""The operator: kopf watches both kinds and wakes the loop; whichever ends, the process ends."""
+
+import asyncio
+import logging
+from typing import Any
+
+import kopf
+import kubernetes.aio as kubernetes
+
+from controller import names
+from controller.kube import Kube, connect
+from controller.prometheus import Prometheus
+from controller.reconciler import Reconciler
+from controller.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT_SHARE = 0.9
+"""The part of a poll period that Prometheus may take to answer."""
+
+
+async def run(settings: Settings) -> None:
+    """Run until a signal asks to stop; raise whatever ends the loop before."""
+    configuration = await connect()
+    timeout = settings.poll_seconds * TIMEOUT_SHARE
+    async with Kube(configuration) as kube, Prometheus(settings.base_url, timeout) as prometheus:
+        reconciler = Reconciler(kube, prometheus, settings.policy, settings.poll_seconds)
+        # Before kopf starts, which cancels at its end what was started after it.
+        loop = asyncio.create_task(reconciler.run(), name="reconcile")
+        watches = asyncio.create_task(
+            kopf.operator(
+                registry=_registry(kube, reconciler, configuration),
+                settings=_settings(),
+                clusterwide=True,
+                standalone=True,
+            ),
+            name="kopf",
+        )
+        logger.info("Asking Prometheus at %s every %g s", settings.base_url, settings.poll_seconds)
+        await asyncio.wait({loop, watches}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (loop, watches):
+            task.cancel()
+        for outcome in await asyncio.gather(loop, watches, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+
+def _settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.scanning.disabled = True  # both kinds are known by name, and no right to list CRDs is needed
+    settings.posting.enabled = False  # events are posted where `kubectl describe` finds them
+    return settings
+
+
+def _registry(
+    kube: Kube, reconciler: Reconciler, configuration: kubernetes.client.Configuration
+) -> kopf.OperatorRegistry:
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=registry)
+    async def login(**_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401 - kopf's many keywords
+        """Let kopf be whom the port is."""
+        header = configuration.get_api_key_with_prefix("BearerToken", alias="authorization") or ""
+        scheme, _space, token = str(header if isinstance(header, str) else await header).rpartition(" ")
+        return kopf.ConnectionInfo(
+            server=configuration.host,
+            ca_path=configuration.ssl_ca_cert,
+            insecure=not configuration.verify_ssl,
+            scheme=scheme or None,
+            token=token or None,
+            certificate_path=configuration.cert_file,
+            private_key_path=configuration.key_file,
+        )
+
+    def watch(plural: str) -> None:
+        @kopf.on.event(names.GROUP, names.VERSION, plural, registry=registry, id=f"wake-for-{plural}")
+        def wake(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401 - kopf's many keywords
+            if kube.notice(plural, event["object"], deleted=event["type"] == "DELETED"):
+                reconciler.wake()
+
+    watch(names.GPU_NODES)
+    watch(names.RUNTIME_TOPOLOGIES)
+    return registry
