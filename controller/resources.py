@@ -53,7 +53,7 @@ def parse_topology(resource: Json) -> RuntimeTopology:
     """Read a RuntimeTopology; what cannot be read of its spec counts as not given."""
     metadata, window = resource["metadata"], (resource.get("spec") or {}).get("stabilizationSeconds")
     try:
-        spec = TOPOLOGY_SPEC.validate_python({} if window is None else {"stabilizationSeconds": window})
+        spec = TOPOLOGY_SPEC.validate_json(_dump({} if window is None else {"stabilizationSeconds": window}))
     except ValidationError:
         spec = facts.RuntimeTopologySpec()
     return RuntimeTopology(

@@ -1,0 +1,37 @@
+"""Both resources are read as the API server hands them out."""
+
+import pytest
+
+from controller import resources
+from controller.facts import GpuNodeSpec, RuntimeTopologySpec, TargetSelector
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({"stabilizationSeconds": 3}, RuntimeTopologySpec(stabilization_seconds=3), id="the window counts"),
+        pytest.param({}, RuntimeTopologySpec(stabilization_seconds=30), id="without a window it is 30 s"),
+        pytest.param(None, RuntimeTopologySpec(stabilization_seconds=30), id="without a spec it is 30 s"),
+        pytest.param({"stabilizationSeconds": "x"}, RuntimeTopologySpec(), id="a window that is no number is 30 s"),
+    ],
+)
+def test_topology_spec(spec: object, expected: RuntimeTopologySpec) -> None:
+    assert resources.parse_topology({"metadata": {"name": "cluster"}, "spec": spec}).spec == expected
+
+
+def test_node_spec_is_read_in_camel_case() -> None:
+    spec = {"host": "h", "vramGb": 16, "expectedOffline": True, "target": {"ports": [9182], "job": "gpu"}}
+    expected = GpuNodeSpec(host="h", vram_gb=16, expected_offline=True, target=TargetSelector(ports=(9182,), job="gpu"))
+    assert resources.parse_node({"metadata": {"name": "a"}, "spec": spec}).spec == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        pytest.param({"host": "h", "vramGb": "16"}, "spec.vramGb: Input should be a valid integer", id="text as size"),
+        pytest.param({"host": "h"}, "spec.vramGb: Field required", id="no size"),
+    ],
+)
+def test_a_spec_that_cannot_be_read_is_a_problem_of_its_own(spec: object, problem: str) -> None:
+    node = resources.parse_node({"metadata": {"name": "a"}, "spec": spec})
+    assert (node.spec, node.problem) == (None, problem)
