@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from controller import conditions, matching, phases, readings
-from controller.conditions import State, truth
+from controller.conditions import MESSAGE_LIMIT, State, truth
 from controller.facts import (
     ConditionStatus,
     GpuNode,
@@ -26,6 +26,9 @@ CONFIRM_SECONDS = 1.0
 
 Prometheus reports a target as up some milliseconds before that scrape's series can be queried.
 """
+
+TARGETS_LIMIT = 64
+"""How many targets a status lists. This limit, and those of its texts, are the CRD's: beyond, no status is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +124,15 @@ def _status(
         phase=verdict.phase,
         health=verdict.health,
         reason=verdict.reason,
-        message=verdict.message,
+        message=verdict.message[:MESSAGE_LIMIT],
         targets=tuple(
             TargetStatus(
-                scrape_url=target.scrape_url,
-                job=target.labels.get("job", ""),
+                scrape_url=target.scrape_url[:2048],
+                job=target.labels.get("job", "")[:253],
                 health=target.health,
-                last_error=target.last_error,
+                last_error=target.last_error[:1024],
             )
-            for target in targets
+            for target in targets[:TARGETS_LIMIT]
         ),
         last_transition_time=last.last_transition_time if last and last.phase is verdict.phase else watch.stamp,
         conditions=conditions.update(

@@ -7,6 +7,9 @@ from typing import NamedTuple
 from controller.facts import Condition, ConditionStatus
 from controller.names import Condition as Type
 
+MESSAGE_LIMIT = 2048
+"""How many characters the CRDs take as a message."""
+
 
 class State(NamedTuple):
     """What a condition says now."""
@@ -36,7 +39,7 @@ def update(
             type=kind,
             status=state.status,
             reason=state.reason,
-            message=state.message,
+            message=state.message[:MESSAGE_LIMIT],
             last_transition_time=old.last_transition_time
             if (old := before.get(kind)) and old.status is state.status
             else at,
