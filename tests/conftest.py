@@ -3,10 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import hypothesis
 import pytest
 
 from lab.controlplane import ControlPlane
 from lab.kubectl import Kubectl
+
+# A property is about results; how long an example takes on a busy machine says nothing.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @dataclass(frozen=True)
