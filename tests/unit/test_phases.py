@@ -89,3 +89,85 @@ def test_without_prometheus_the_last_judgement_holds(
     verdict = hold(spec, before, Reason.SOURCE_UNAVAILABLE, "gone")
     health = before.health if before else Health.UNKNOWN
     assert verdict == Verdict(health, phase, Reason.SOURCE_UNAVAILABLE, "gone", current=False)
+
+
+PLANNED = last(Phase.EXPECTED_OFFLINE, Health.OFFLINE)
+UNJUDGED = last(Phase.UNKNOWN, Health.UNKNOWN)
+
+
+@pytest.mark.parametrize("reason", [Reason.NOT_SCRAPED_YET, Reason.SOURCE_UNAVAILABLE])
+@pytest.mark.parametrize(
+    ("before", "expected_offline", "phase"),
+    [
+        pytest.param(ONLINE, False, Phase.ONLINE, id="an online card stays online"),
+        pytest.param(ONLINE, True, Phase.ONLINE, id="an online card stays online where absence is planned"),
+        pytest.param(FAILED, False, Phase.UNEXPECTED_DOWN, id="a failed card stays down"),
+        pytest.param(FAILED, True, Phase.EXPECTED_OFFLINE, id="a failed card follows a flag that is set now"),
+        pytest.param(PLANNED, True, Phase.EXPECTED_OFFLINE, id="a planned absence stays planned"),
+        pytest.param(PLANNED, False, Phase.UNEXPECTED_DOWN, id="a planned absence follows a flag that is gone now"),
+        pytest.param(UNJUDGED, False, Phase.UNKNOWN, id="an unknown card stays unknown"),
+    ],
+)
+def test_without_current_data_health_stays_and_the_phase_follows_the_flag(
+    before: GpuNodeStatus,
+    expected_offline: bool,  # noqa: FBT001 - a column
+    phase: Phase,
+    reason: Reason,
+) -> None:
+    spec = GpuNodeSpec(host="h", vram_gb=1, expected_offline=expected_offline)
+    assert hold(spec, before, reason, "why") == Verdict(before.health, phase, reason, "why", current=False)
+
+
+@pytest.mark.parametrize(
+    ("states", "series", "verdict"),
+    [
+        pytest.param(
+            [UP], True, Verdict(Health.ONLINE, Phase.ONLINE, Reason.TARGETS_UP, "The target is up"),
+            id="one target up",
+        ),
+        pytest.param(
+            [WAITING, DOWN, UP], True,
+            Verdict(
+                Health.OFFLINE, Phase.UNEXPECTED_DOWN, Reason.TARGET_DOWN,
+                "1 of 3 targets is down: http://h:1/metrics: refused",
+            ),
+            id="a target down outweighs one that is not scraped yet, and is named with its error",
+        ),
+        pytest.param(
+            [DOWN, DOWN], False,
+            Verdict(
+                Health.OFFLINE, Phase.UNEXPECTED_DOWN, Reason.TARGET_DOWN,
+                "All 2 targets are down: http://h:0/metrics: refused",
+            ),
+            id="a target down outweighs missing series",
+        ),
+        pytest.param(
+            [UP, WAITING], False,
+            Verdict(
+                Health.UNKNOWN, Phase.UNKNOWN, Reason.NOT_SCRAPED_YET,
+                "1 of 2 targets is not scraped yet: http://h:1/metrics", current=False,
+            ),
+            id="a target not scraped yet outweighs missing series",
+        ),
+    ],
+)  # fmt: skip
+def test_the_first_row_that_fits_counts(
+    states: list[TargetHealth],
+    series: bool,  # noqa: FBT001 - a column
+    verdict: Verdict,
+) -> None:
+    targets = [Target(f"http://h:{n}/metrics", "h", n, {}, state, "refused") for n, state in enumerate(states)]
+    assert judge(GpuNodeSpec(host="h", vram_gb=1), None, Evidence(targets=targets, has_series=series)) == verdict
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(FAILED, id="a failed card has no time of grace"),
+        pytest.param(PLANNED, id="nor has one that was off as planned"),
+        pytest.param(UNJUDGED, id="nor has one that was unknown"),
+    ],
+)
+def test_only_a_card_that_was_online_keeps_its_phase_without_a_target(before: GpuNodeStatus) -> None:
+    verdict = judge(GpuNodeSpec(host="h", vram_gb=1), before, Evidence(targets=[], has_series=False))
+    assert seen(verdict) == (Health.UNKNOWN, Phase.UNKNOWN, Reason.TARGET_MISSING)
