@@ -54,7 +54,7 @@ def assess(
         return Assessment(_status(node, verdict, (), Readings(), watch))
     missing = _seconds_missing(node.uid, last, watch)
     if isinstance(seen, SourceFailure):
-        return Assessment(_held(node, phases.hold(spec, last, Reason.SOURCE_UNAVAILABLE, seen.message), watch))
+        return Assessment(_held(node, phases.hold(spec, last, Reason.SOURCE_UNAVAILABLE, seen.message), (), watch))
 
     targets = seen.targets(spec, policy.target_ports)
     samples = seen.samples(targets, spec.card)
@@ -67,9 +67,9 @@ def assess(
     verdict = phases.judge(spec, last, evidence)
     if verdict.reason is Reason.METRICS_MISSING and last and last.phase is Phase.ONLINE and not suspected:
         held = phases.hold(spec, last, verdict.reason, verdict.message)
-        return Assessment(_held(node, held, watch), suspect=True, look_again=CONFIRM_SECONDS)
+        return Assessment(_held(node, held, targets, watch), suspect=True, look_again=CONFIRM_SECONDS)
     if not verdict.current:
-        return Assessment(_held(node, verdict, watch))
+        return Assessment(_held(node, verdict, targets, watch))
     values = readings.read(samples) if verdict.health is Health.ONLINE else Readings()
     status = _status(node, verdict, targets, values, watch)
     if verdict.reason is Reason.TARGET_MISSING and verdict.phase is Phase.ONLINE:
@@ -106,13 +106,16 @@ def _seconds_missing(uid: str, status: GpuNodeStatus | None, watch: Stopwatch) -
     return 0
 
 
-def _held(node: GpuNode, verdict: Verdict, watch: Stopwatch) -> GpuNodeStatus:
+def _held(node: GpuNode, verdict: Verdict, targets: Sequence[Target], watch: Stopwatch) -> GpuNodeStatus:
     last = node.status
     if last is None:
-        return _status(node, verdict, (), Readings(), watch)
-    if last.observed_generation == node.generation:
+        return _status(node, verdict, targets, Readings(), watch)
+    # A target that is back, though not scraped yet, ends the time without one: the next absence has its own.
+    returned = bool(targets) and last.reason is Reason.TARGET_MISSING
+    if last.observed_generation == node.generation and not returned:
         return last
-    return replace(_status(node, verdict, (), Readings(), watch), targets=last.targets, **readings.values(last))
+    status = _status(node, verdict, targets, Readings(), watch)
+    return replace(status, targets=status.targets or last.targets, **readings.values(last))
 
 
 def _status(
@@ -154,6 +157,8 @@ def _states(node: GpuNode, verdict: Verdict, targets: Sequence[Target]) -> dict[
         ready = State(ConditionStatus.UNKNOWN, verdict.reason, verdict.message)
         old = conditions.find(node.status.conditions, Condition.TARGET_MATCHED) if node.status else None
         matched = State(old.status, old.reason) if old else State(ConditionStatus.UNKNOWN, verdict.reason)
+        if targets:
+            matched = State(ConditionStatus.TRUE, Reason.TARGET_FOUND)
     return {
         Condition.READY: ready,
         Condition.ONLINE: State(truth(online), verdict.reason),

@@ -125,10 +125,19 @@ def test_an_online_card_without_a_target_is_unknown_after_its_time_of_grace(jump
     ]
 
 
-def test_a_target_that_came_back_up_starts_the_time_of_grace_anew() -> None:
+@pytest.mark.parametrize(
+    "back",
+    [
+        pytest.param(PRESENT, id="up with series"),
+        pytest.param(BARE, id="up without series yet"),
+        pytest.param(survey(TargetHealth.UNKNOWN), id="not scraped yet"),
+    ],
+)
+def test_a_target_that_came_back_starts_the_time_of_grace_anew(back: Index) -> None:
     card = Card()
-    for seconds, seen in ((0, PRESENT), (10, ABSENT), (50, PRESENT)):
-        card.look(seconds, seen)
+    for seconds, seen in ((0, PRESENT), (10, ABSENT), (15, back)):
+        returned = card.look(seconds, seen)
+    assert truths(returned.status)[Condition.TARGET_MATCHED] is ConditionStatus.TRUE
     look = card.look(80, ABSENT)
     assert (look.status.phase, look.look_again) == (Phase.ONLINE, 60)
 
