@@ -156,9 +156,10 @@ def _states(node: GpuNode, verdict: Verdict, targets: Sequence[Target]) -> dict[
     else:
         ready = State(ConditionStatus.UNKNOWN, verdict.reason, verdict.message)
         old = conditions.find(node.status.conditions, Condition.TARGET_MATCHED) if node.status else None
-        matched = State(old.status, old.reason) if old else State(ConditionStatus.UNKNOWN, verdict.reason)
         if targets:
             matched = State(ConditionStatus.TRUE, Reason.TARGET_FOUND)
+        else:
+            matched = State(old.status, old.reason) if old else State(ConditionStatus.UNKNOWN, verdict.reason)
     return {
         Condition.READY: ready,
         Condition.ONLINE: State(truth(online), verdict.reason),

@@ -1,6 +1,8 @@
 """One pass' decision: from facts and one moment to the changes that are wanted, and when to look again."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from controller import cards, matching, topologies
 from controller.facts import (
@@ -22,6 +24,8 @@ from controller.facts import (
 )
 from controller.names import DEFAULT_TOPOLOGY, EventReason
 from controller.stopwatch import Stopwatch
+
+Status = TypeVar("Status", GpuNodeStatus, RuntimeTopologyStatus)
 
 
 def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decision:
@@ -48,7 +52,7 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
             suspects.add(node.uid)
         if card.look_again is not None:
             soon.append(card.look_again)
-        status = _choose_card(node.status, card.status, due=due(node.uid))
+        status = _choose(node.status, card.status, cards.quiet, cards.drifted, due=due(node.uid))
         judged.append(replace(node, status=status))
         if status != node.status:
             written[node.uid] = now.mono
@@ -60,7 +64,9 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
         outlook = topologies.assess(topology, judged, failure, watch)
         if outlook.look_again is not None:
             soon.append(outlook.look_again)
-        published = _choose_topology(topology.status, outlook.status, due=due(topology.uid))
+        published = _choose(
+            topology.status, outlook.status, topologies.quiet, topologies.drifted, due=due(topology.uid)
+        )
         if published != topology.status:
             written[topology.uid] = now.mono
             topology_changes.append(TopologyChange(topology, published, _mode_event(topology, published)))
@@ -74,18 +80,18 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     )
 
 
-def _choose_card(last: GpuNodeStatus | None, fresh: GpuNodeStatus, *, due: bool) -> GpuNodeStatus:
-    if last is None or cards.quiet(last, fresh) != last:
+def _choose(
+    last: Status | None,
+    fresh: Status,
+    quiet: Callable[[Status, Status], Status],
+    drifted: Callable[[Status, Status], bool],
+    *,
+    due: bool,
+) -> Status:
+    """Keep the last status, unless something of substance has changed, or what moves at each scrape is due."""
+    if last is None or quiet(last, fresh) != last:
         return fresh
-    return fresh if due and cards.drifted(last, fresh) else last
-
-
-def _choose_topology(
-    last: RuntimeTopologyStatus | None, fresh: RuntimeTopologyStatus, *, due: bool
-) -> RuntimeTopologyStatus:
-    if last is None or topologies.quiet(last, fresh) != last:
-        return fresh
-    return fresh if due and topologies.drifted(last, fresh) else last
+    return fresh if due and drifted(last, fresh) else last
 
 
 def _phase_event(node: GpuNode, status: GpuNodeStatus) -> Event | None:

@@ -50,13 +50,8 @@ class Reconciler:
         poll_seconds: float,
         clocks: Callable[[], Instant] = read_clocks,
     ) -> None:
-        self._kube, self._prometheus, self._policy, self._poll, self._clocks = (
-            kube,
-            prometheus,
-            policy,
-            poll_seconds,
-            clocks,
-        )
+        self._kube, self._prometheus = kube, prometheus
+        self._policy, self._poll, self._clocks = policy, poll_seconds, clocks
         self._memory = Memory()
         self._wake = asyncio.Event()
         self._listed = float("-inf")

@@ -1,4 +1,4 @@
-"""The two custom resources as JSON, in the camel case of the API, and the lab's plain snapshot."""
+"""The two custom resources as JSON, in the camel case of the API."""
 
 from collections.abc import Mapping
 from dataclasses import is_dataclass
@@ -8,7 +8,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from controller import facts, names
-from controller.facts import GpuEntry, GpuNode, RuntimeTopology, RuntimeTopologyStatus
+from controller.facts import GpuNode, RuntimeTopology, RuntimeTopologyStatus
 
 Json = Mapping[str, Any]
 Status = TypeVar("Status", facts.GpuNodeStatus, facts.RuntimeTopologyStatus)
@@ -72,16 +72,6 @@ def dump_status(status: facts.GpuNodeStatus | RuntimeTopologyStatus) -> dict[str
     return dumped
 
 
-def snapshot(status: RuntimeTopologyStatus) -> dict[str, Any]:
-    """Write a topology as the plain JSON file that it replaces, with that file's names and nothing else."""
-    return {
-        "mode": status.mode,
-        "active_gpus": [_plain(entry) for entry in status.active_gpus],
-        "inventory_gpus": [_plain(entry) for entry in status.inventory_gpus],
-        "unexpected_down": [_plain(entry) for entry in status.unexpected_down],
-    }
-
-
 def explain(error: ValidationError) -> str:
     """Say what is wrong with a spec, each fault with the field as a manifest spells it."""
     return "; ".join(
@@ -103,21 +93,3 @@ def _parse_status(adapter: TypeAdapter[Status], resource: Json) -> Status | None
         return adapter.validate_python({**stored, "conditions": conditions})
     except ValidationError:
         return None  # somebody else's words: judged anew
-
-
-def _plain(entry: GpuEntry) -> dict[str, Any]:
-    plain: dict[str, Any] = {
-        "name": entry.model,
-        "host": entry.host,
-        "vram_gb": entry.vram_gb,
-        "status": entry.status,
-        "expected_offline": entry.expected_offline,
-    }
-    if entry.status is facts.Phase.ONLINE:
-        plain |= {
-            "gpu_temp_c": entry.gpu_temp_c,
-            "gpu_load_pct": entry.gpu_load_pct,
-            "gpu_power_w": entry.gpu_power_w,
-            "gpu_fan_rpm": entry.gpu_fan_rpm,
-        }
-    return plain

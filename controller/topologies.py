@@ -116,6 +116,14 @@ def quiet(last: RuntimeTopologyStatus, fresh: RuntimeTopologyStatus) -> RuntimeT
     )
 
 
+def drifted(last: RuntimeTopologyStatus, fresh: RuntimeTopologyStatus) -> bool:
+    """Tell whether what moves at each scrape has moved enough to be worth a write."""
+    before = {entry.name: entry for entry in last.active_gpus}
+    return last.conditions != fresh.conditions or any(
+        readings.moved(before.get(entry.name), entry) for entry in fresh.active_gpus
+    )
+
+
 def _entry(card: GpuNode) -> GpuEntry:
     spec, status = card.spec, card.status
     entry = GpuEntry(
@@ -200,11 +208,3 @@ def _states(
         Condition.RECONCILING: reconciling,
         Condition.STALLED: stalled,
     }
-
-
-def drifted(last: RuntimeTopologyStatus, fresh: RuntimeTopologyStatus) -> bool:
-    """Tell whether what moves at each scrape has moved enough to be worth a write."""
-    before = {entry.name: entry for entry in last.active_gpus}
-    return last.conditions != fresh.conditions or any(
-        readings.moved(before.get(entry.name), entry) for entry in fresh.active_gpus
-    )

@@ -9,15 +9,15 @@ import yaml
 from pydantic import TypeAdapter
 from pydantic.alias_generators import to_camel
 
-from controller import facts, readings
+from controller import readings, resources
 
 CRDS = Path(__file__).parents[2] / "crds"
 FILES = {"GpuNode": "gpunodes.yaml", "RuntimeTopology": "runtimetopologies.yaml"}
-TYPES: dict[str, type] = {
-    "GpuNode.spec": facts.GpuNodeSpec,
-    "GpuNode.status": facts.GpuNodeStatus,
-    "RuntimeTopology.spec": facts.RuntimeTopologySpec,
-    "RuntimeTopology.status": facts.RuntimeTopologyStatus,
+ADAPTERS: dict[str, TypeAdapter[Any]] = {
+    "GpuNode.spec": resources.NODE_SPEC,
+    "GpuNode.status": resources.NODE_STATUS,
+    "RuntimeTopology.spec": resources.TOPOLOGY_SPEC,
+    "RuntimeTopology.status": resources.TOPOLOGY_STATUS,
 }
 
 AHEAD = {
@@ -52,27 +52,24 @@ def declared(path: str) -> Schema:
 
 def known(path: str) -> Schema:
     """Return what the operator's type says of it, spelled as the CRD spells it."""
-    schema = TypeAdapter(TYPES[path]).json_schema()
-    return spelled(schema, schema.get("$defs", {}))
+    schema = ADAPTERS[path].json_schema(by_alias=True)
+    return resolved(schema, schema.get("$defs", {}))
 
 
-def spelled(schema: Schema, definitions: Schema) -> Schema:
+def resolved(schema: Schema, definitions: Schema) -> Schema:
     if "$ref" in schema:
-        return spelled(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+        return resolved(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if "anyOf" in schema:
         (choice,) = (choice for choice in schema["anyOf"] if choice.get("type") != "null")
-        return spelled(choice, definitions)
+        return resolved(choice, definitions)
     result = dict(schema)
     if "const" in schema:
         result["enum"] = [schema["const"]]
     if "properties" in schema:
-        result["properties"] = {
-            to_camel(name.rstrip("_")): spelled(field, definitions) for name, field in schema["properties"].items()
-        }
-        result["required"] = [to_camel(name.rstrip("_")) for name in schema.get("required", ())]
+        result["properties"] = {name: resolved(field, definitions) for name, field in schema["properties"].items()}
     for part in ("items", "additionalProperties"):
         if isinstance(schema.get(part), Mapping):
-            result[part] = spelled(schema[part], definitions)
+            result[part] = resolved(schema[part], definitions)
     return result
 
 
@@ -86,7 +83,7 @@ def pairs(path: str, crd: Schema, ours: Schema) -> Iterator[tuple[str, Schema, S
             yield from pairs(f"{path}{sign}", crd[part], ours[part])
 
 
-@pytest.fixture(params=TYPES)
+@pytest.fixture(params=ADAPTERS)
 def both(request: pytest.FixtureRequest) -> list[tuple[str, Schema, Schema]]:
     path = str(request.param)
     return list(pairs(path, declared(path), known(path)))
