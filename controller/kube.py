@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import aiohttp
 import kubernetes.aio as kubernetes
@@ -20,7 +21,11 @@ REQUEST_SECONDS = 15.0
 """How long a single request may take before it counts as failed."""
 
 _MERGE_PATCH = "application/merge-patch+json"
+_FAILURES = (ApiException, aiohttp.ClientError, TimeoutError, OSError)
 _EVENT_NAMESPACE = "default"  # where the API server wants events about objects without a namespace
+
+
+Kind = TypeVar("Kind", GpuNode, RuntimeTopology)
 
 
 class ApiUnavailableError(Exception):
@@ -57,8 +62,9 @@ class Kube:
         self._client = kubernetes.client.ApiClient(configuration)
         self._objects = kubernetes.client.CustomObjectsApi(self._client)
         self._core = kubernetes.client.CoreV1Api(self._client)
-        self._held: dict[str, dict[str, dict[str, Any]]] = {names.GPU_NODES: {}, names.RUNTIME_TOPOLOGIES: {}}
-        self._stale = {names.GPU_NODES, names.RUNTIME_TOPOLOGIES}
+        self._nodes = _Shelf(names.GPU_NODES, resources.parse_node)
+        self._topologies = _Shelf(names.RUNTIME_TOPOLOGIES, resources.parse_topology)
+        self._shelves: dict[str, _Shelf[Any]] = {shelf.plural: shelf for shelf in (self._nodes, self._topologies)}
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,23 +77,25 @@ class Kube:
     def notice(self, plural: str, resource: Mapping[str, Any], *, deleted: bool) -> bool:
         """Take note of what a watch shows; tell whether it is news, and not the echo of a write of ours."""
         metadata = resource["metadata"]
-        held = self._held[plural].get(metadata["name"])
+        shelf = self._shelves[plural]
+        held = shelf.stored.get(metadata["name"])
         if not deleted and held and held["metadata"]["resourceVersion"] == metadata["resourceVersion"]:
             return False
-        self._stale.add(plural)
+        shelf.stale = True
         return True
 
     def distrust(self) -> None:
         """List everything again at the next look."""
-        self._stale.update(self._held)
+        for shelf in self._shelves.values():
+            shelf.stale = True
 
     async def nodes(self) -> tuple[GpuNode, ...]:
         """Return all GpuNodes, by name."""
-        return tuple(resources.parse_node(item) for item in await self._all(names.GPU_NODES))
+        return await self._all(self._nodes)
 
     async def topologies(self) -> tuple[RuntimeTopology, ...]:
         """Return all RuntimeTopologies, by name."""
-        return tuple(resources.parse_topology(item) for item in await self._all(names.RUNTIME_TOPOLOGIES))
+        return await self._all(self._topologies)
 
     async def create_default_topology(self) -> None:
         """Create the topology over all cards; fine where somebody else was quicker."""
@@ -97,7 +105,7 @@ class Kube:
             "metadata": {"name": names.DEFAULT_TOPOLOGY},
             "spec": {},
         }
-        self._stale.add(names.RUNTIME_TOPOLOGIES)
+        self._topologies.stale = True
         try:
             await self._objects.create_cluster_custom_object(
                 names.GROUP,
@@ -107,10 +115,9 @@ class Kube:
                 field_manager=names.FIELD_MANAGER,
                 _request_timeout=REQUEST_SECONDS,
             )
-        except ApiException as error:
-            if error.status != 409:  # noqa: PLR2004 - Conflict: it is there
-                raise _translated(error, "create runtimetopologies") from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except _FAILURES as error:
+            if isinstance(error, ApiException) and error.status == HTTPStatus.CONFLICT:
+                return  # it is there
             raise _translated(error, "create runtimetopologies") from None
 
     async def write(self, plural: str, name: str, status: GpuNodeStatus | RuntimeTopologyStatus) -> None:
@@ -119,7 +126,8 @@ class Kube:
         A merge patch guarded by the resource version: conditions of other writers stay, fields that are gone are
         removed, and an object whose stored spec no longer fits the schema can be written too.
         """
-        held = self._held[plural][name]
+        shelf = self._shelves[plural]
+        held = shelf.stored[name]
         before = held.get("status") or {}
         after = resources.dump_status(status)
         own = set(names.Condition)
@@ -140,10 +148,10 @@ class Kube:
                 _content_type=_MERGE_PATCH,
                 _request_timeout=REQUEST_SECONDS,
             )
-        except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._stale.add(plural)
+        except _FAILURES as error:
+            shelf.stale = True
             raise _translated(error, f"patch {plural}/status of {name}") from None
-        self._held[plural][name] = written
+        shelf.put(written)
 
     async def post(self, kind: str, target: GpuNode | RuntimeTopology, event: Event, now: facts.Instant) -> None:
         """Post an event that `kubectl describe` shows on the object."""
@@ -163,21 +171,41 @@ class Kube:
         )
         try:
             await self._core.create_namespaced_event(_EVENT_NAMESPACE, body, _request_timeout=REQUEST_SECONDS)
-        except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
+        except _FAILURES as error:
             raise _translated(error, "create events") from None
 
-    async def _all(self, plural: str) -> list[dict[str, Any]]:
-        if plural in self._stale:
-            self._stale.discard(plural)  # before the request: what changes meanwhile makes it stale again
+    async def _all(self, shelf: "_Shelf[Kind]") -> tuple[Kind, ...]:
+        if shelf.stale:
+            shelf.stale = False  # before the request: what changes meanwhile makes it stale again
             try:
                 listed: Any = await self._objects.list_cluster_custom_object(
-                    names.GROUP, names.VERSION, plural, _request_timeout=REQUEST_SECONDS
+                    names.GROUP, names.VERSION, shelf.plural, _request_timeout=REQUEST_SECONDS
                 )
-            except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
-                self._stale.add(plural)
-                raise _translated(error, f"list {plural}") from None
-            self._held[plural] = {item["metadata"]["name"]: item for item in listed["items"]}
-        return [self._held[plural][name] for name in sorted(self._held[plural])]
+            except _FAILURES as error:
+                shelf.stale = True
+                raise _translated(error, f"list {shelf.plural}") from None
+            shelf.replace(listed["items"])
+        return tuple(shelf.parsed[name] for name in sorted(shelf.parsed))
+
+
+class _Shelf(Generic[Kind]):
+    """The objects of one kind as they were listed or written last, each read but once."""
+
+    def __init__(self, plural: str, parse: Callable[[resources.Json], Kind]) -> None:
+        self.plural = plural
+        self.stale = True
+        self._parse = parse
+        self.stored: dict[str, resources.Json] = {}
+        self.parsed: dict[str, Kind] = {}
+
+    def put(self, resource: resources.Json) -> None:
+        name = resource["metadata"]["name"]
+        self.stored[name], self.parsed[name] = resource, self._parse(resource)
+
+    def replace(self, listed: Iterable[resources.Json]) -> None:
+        self.stored, self.parsed = {}, {}
+        for resource in listed:
+            self.put(resource)
 
 
 def _translated(error: Exception, doing: str) -> ApiUnavailableError:

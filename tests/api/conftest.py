@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from lab.processes import wait_for
-from tests.api.kubectl import Api, Cluster
+from tests.api.kubectl import Api
+from tests.conftest import Cluster
 
 CRDS = Path(__file__).parents[2] / "crds"
 OPENAPI = "/openapi/v3"

@@ -4,16 +4,11 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
+
+from tests.conftest import Cluster
 
 API_VERSION = "runtime.ialab.dev/v1alpha1"
-
-
-class Cluster(Protocol):
-    """A running API server."""
-
-    def kubectl(self, *args: str, stdin: str = "") -> str:
-        """Return what kubectl prints; raise with its complaint if it fails."""
 
 
 @dataclass(frozen=True, slots=True)
