@@ -25,7 +25,7 @@ _FAILURES = (ApiException, aiohttp.ClientError, TimeoutError, OSError)
 _EVENT_NAMESPACE = "default"  # where the API server wants events about objects without a namespace
 
 
-Kind = TypeVar("Kind", GpuNode, RuntimeTopology)
+Kind = TypeVar("Kind", bound=GpuNode | RuntimeTopology)
 
 
 class ApiUnavailableError(Exception):
