@@ -2,11 +2,14 @@
 
 import argparse
 import asyncio
+import logging
 import sys
 from collections.abc import Sequence
 
 import controller
 from controller import settings
+
+logger = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,6 +40,11 @@ def _run(chosen: settings.Settings) -> int:
         asyncio.run(operator.run(chosen))
     except kube.KubeConfigError as error:
         print(f"gpu-topology: {error}", file=sys.stderr)  # noqa: T201 - a command's answer
+        return 1
+    except Exception as error:
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        logger.critical("The operator ends, to be started anew: %s: %s", type(error).__name__, error, exc_info=error)
         return 1
     return 0
 

@@ -1,6 +1,6 @@
 """The port to the API server: the objects as it has them, guarded status writes, and events."""
 
-import asyncio
+import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +20,10 @@ logger = logging.getLogger(__name__)
 REQUEST_SECONDS = 15.0
 """How long a single request may take before it counts as failed."""
 
+RETRY_AFTER_LIMIT = 30
+"""How many seconds an API server is left alone at most, whatever it asks for."""
+
+_TEXT_LIMIT = 300
 _MERGE_PATCH = "application/merge-patch+json"
 _FAILURES = (ApiException, aiohttp.ClientError, TimeoutError, OSError)
 _EVENT_NAMESPACE = "default"  # where the API server wants events about objects without a namespace
@@ -28,8 +32,21 @@ _EVENT_NAMESPACE = "default"  # where the API server wants events about objects 
 Kind = TypeVar("Kind", bound=GpuNode | RuntimeTopology)
 
 
-class ApiUnavailableError(Exception):
-    """The API server refused or did not answer a request; the text says which and why."""
+class ApiError(Exception):
+    """The API server did not answer a request, or could not serve it now; the text says which and why."""
+
+    def __init__(self, text: str, retry_after_seconds: float = 0) -> None:
+        super().__init__(text)
+        self.retry_after_seconds = retry_after_seconds
+        """How long the API server asks to be left alone."""
+
+
+class OutdatedError(ApiError):
+    """The object has changed or gone since it was read."""
+
+
+class RefusedError(ApiError):
+    """The API server will not do this however often it is asked, while other requests may succeed."""
 
 
 class KubeConfigError(Exception):
@@ -118,7 +135,7 @@ class Kube:
         except _FAILURES as error:
             if isinstance(error, ApiException) and error.status == HTTPStatus.CONFLICT:
                 return  # it is there
-            raise _translated(error, "create runtimetopologies") from None
+            raise _translated(error, f"create runtimetopologies {names.DEFAULT_TOPOLOGY}") from None
 
     async def write(self, plural: str, name: str, status: GpuNodeStatus | RuntimeTopologyStatus) -> None:
         """Write a status, unless the object has changed since it was read: then it is listed again first.
@@ -208,9 +225,25 @@ class _Shelf(Generic[Kind]):
             self.put(resource)
 
 
-def _translated(error: Exception, doing: str) -> ApiUnavailableError:
-    if isinstance(error, ApiException):
-        return ApiUnavailableError(f"Cannot {doing}: {error.status} {error.reason}: {str(error.body)[:300]}")
-    if isinstance(error, asyncio.TimeoutError):
-        return ApiUnavailableError(f"Cannot {doing}: no answer within {REQUEST_SECONDS:g} s")
-    return ApiUnavailableError(f"Cannot {doing}: {error or type(error).__name__}")
+def _translated(error: Exception, doing: str) -> ApiError:
+    if not isinstance(error, ApiException):
+        cause = f"no answer within {REQUEST_SECONDS:g} s" if isinstance(error, TimeoutError) else str(error)
+        return ApiError(f"Cannot {doing}: {cause or type(error).__name__}")
+    text = f"Cannot {doing}: {error.status} {error.reason}: {_message(error)}"
+    match error.status:
+        case HTTPStatus.NOT_FOUND | HTTPStatus.CONFLICT:
+            return OutdatedError(text)
+        case HTTPStatus.BAD_REQUEST | HTTPStatus.FORBIDDEN | HTTPStatus.UNPROCESSABLE_ENTITY:
+            return RefusedError(text)
+        case _:
+            asked = str((error.headers or {}).get("Retry-After", ""))
+            return ApiError(text, retry_after_seconds=min(int(asked), RETRY_AFTER_LIMIT) if asked.isdecimal() else 0)
+
+
+def _message(error: ApiException) -> str:
+    """Return what the API server says in its Status object, or the answer as it is."""
+    body = str(error.body)
+    try:
+        return str(json.loads(body)["message"])[:_TEXT_LIMIT]
+    except (ValueError, LookupError, TypeError):
+        return " ".join(body.split())[:_TEXT_LIMIT]

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from datetime import UTC, datetime
 
 from controller import names
@@ -20,7 +19,7 @@ from controller.facts import (
     TopologyChange,
     World,
 )
-from controller.kube import ApiUnavailableError, Kube
+from controller.kube import ApiError, Kube, OutdatedError, RefusedError
 from controller.prometheus import Prometheus
 
 logger = logging.getLogger(__name__)
@@ -35,8 +34,8 @@ WRITES_IN_FLIGHT = 32
 
 
 def read_clocks() -> Instant:
-    """Return this moment."""
-    return Instant(datetime.now(UTC), time.monotonic())
+    """Return this moment, on the wall and on the event loop's clock."""
+    return Instant(datetime.now(UTC), asyncio.get_running_loop().time())
 
 
 class Reconciler:
@@ -55,6 +54,7 @@ class Reconciler:
         self._memory = Memory()
         self._wake = asyncio.Event()
         self._listed = float("-inf")
+        self._leave_alone_until = float("-inf")
         self._said = ""
         self._events: asyncio.Queue[tuple[str, GpuNode | RuntimeTopology, Event]] = asyncio.Queue(maxsize=10_000)
 
@@ -67,9 +67,9 @@ class Reconciler:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._post_events(), name="events")
             while True:
-                started = time.monotonic()
+                started = self._clocks().mono
                 look_again = await self.step()
-                await self._rest(max(started + look_again - time.monotonic(), 0))
+                await self._rest(max(started + look_again - self._clocks().mono, 0))
 
     async def step(self) -> float:
         """Make one pass; return the seconds from its start to the next one."""
@@ -78,13 +78,12 @@ class Reconciler:
             world = await self._gather()
             decision = decide(world, self._memory, self._clocks(), self._policy)
             self._memory = decision.memory
-            complete = await self._apply(decision)
-        except ApiUnavailableError as error:
+            await self._apply(decision)
+        except ApiError as error:
             self._say(str(error))
             self._kube.distrust()
+            self._leave_alone_until = self._clocks().mono + error.retry_after_seconds
             return self._poll
-        if complete:
-            self._say("")
         return min(self._poll, self._poll if decision.look_again is None else decision.look_again + 0.01)
 
     async def _gather(self) -> World:
@@ -96,40 +95,39 @@ class Reconciler:
         )
         return World(nodes, topologies, observation)
 
-    async def _apply(self, decision: Decision) -> bool:
+    async def _apply(self, decision: Decision) -> None:
         """Write the changes, topologies first, for one poll period at most: what is left is decided afresh."""
-        if decision.create_default:
-            await self._kube.create_default_topology()
+        attempts = _Attempts(self.wake)
+        if decision.create_default and await attempts.make(self._kube.create_default_topology()):
             self.wake()
         changes: Iterator[TopologyChange | NodeChange] = iter((*decision.topologies, *decision.nodes))
-        deadline = time.monotonic() + self._poll
-        failures: list[str] = []
+        deadline = self._clocks().mono + self._poll
 
         async def work() -> None:
             for change in changes:
-                if time.monotonic() > deadline:
+                if self._clocks().mono > deadline:
                     self.wake()
                     return
-                target: GpuNode | RuntimeTopology
-                if isinstance(change, NodeChange):
-                    kind, plural, target = names.GPU_NODE, names.GPU_NODES, change.node
-                else:
-                    kind, plural, target = names.RUNTIME_TOPOLOGY, names.RUNTIME_TOPOLOGIES, change.topology
-                try:
-                    await self._kube.write(plural, target.name, change.status)
-                except ApiUnavailableError as error:
-                    failures.append(str(error))
-                    continue
-                if change.event:
-                    self._announce(kind, target, change.event)
+                if attempts.trouble:
+                    return
+                await self._write(change, attempts)
 
         async with asyncio.TaskGroup() as workers:
             for _ in range(min(WRITES_IN_FLIGHT, len(decision.nodes) + len(decision.topologies))):
                 workers.create_task(work())
-        if failures:
-            self._say(failures[0] + (f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""))
-            self.wake()
-        return not failures
+        if attempts.trouble:
+            raise attempts.trouble
+        more = f" (and {len(attempts.refused) - 1} more)" if len(attempts.refused) > 1 else ""
+        self._say(f"{attempts.refused[0]}{more}" if attempts.refused else "")
+
+    async def _write(self, change: TopologyChange | NodeChange, attempts: "_Attempts") -> None:
+        target: GpuNode | RuntimeTopology
+        if isinstance(change, NodeChange):
+            kind, plural, target = names.GPU_NODE, names.GPU_NODES, change.node
+        else:
+            kind, plural, target = names.RUNTIME_TOPOLOGY, names.RUNTIME_TOPOLOGIES, change.topology
+        if await attempts.make(self._kube.write(plural, target.name, change.status)) and change.event:
+            self._announce(kind, target, change.event)
 
     def _announce(self, kind: str, target: GpuNode | RuntimeTopology, event: Event) -> None:
         logger.log(logging.WARNING if event.warning else logging.INFO, "%s %s: %s", kind, target.name, event.message)
@@ -144,17 +142,18 @@ class Reconciler:
             kind, target, event = await self._events.get()
             try:
                 await self._kube.post(kind, target, event, self._clocks())
-            except ApiUnavailableError as error:
+            except ApiError as error:
                 logger.warning("%s", error)
 
     async def _rest(self, seconds: float) -> None:
+        await asyncio.sleep(max(self._leave_alone_until - self._clocks().mono, 0))
         try:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
         except TimeoutError:
             return
-        burst = time.monotonic() + BURST_SECONDS
-        while (left := burst - time.monotonic()) > 0:
+        burst = self._clocks().mono + BURST_SECONDS
+        while (left := burst - self._clocks().mono) > 0:
             self._wake.clear()
             try:
                 async with asyncio.timeout(min(QUIET_SECONDS, left)):
@@ -169,3 +168,30 @@ class Reconciler:
         elif self._said and not trouble:
             logger.info("The API server takes requests again")
         self._said = trouble
+
+
+class _Attempts:
+    """What became of the writes of one pass.
+
+    An object that has changed meanwhile is read again at once. A write that is refused harms no other, and is tried
+    again at the next poll, no sooner. An API server in trouble gets no further request in this pass.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self.refused: list[str] = []
+        self.trouble: ApiError | None = None
+
+    async def make(self, request: Coroutine[None, None, None]) -> bool:
+        """Make a request; tell whether it succeeded."""
+        try:
+            await request
+        except OutdatedError:
+            self._wake()
+        except RefusedError as error:
+            self.refused.append(str(error))
+        except ApiError as error:
+            self.trouble = error
+        else:
+            return True
+        return False
