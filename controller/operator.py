@@ -15,15 +15,11 @@ from controller.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-TIMEOUT_SHARE = 0.9
-"""The part of a poll period that Prometheus may take to answer."""
-
 
 async def run(settings: Settings) -> None:
     """Run until a signal asks to stop; raise whatever ends the loop before."""
     configuration = await connect()
-    timeout = settings.poll_seconds * TIMEOUT_SHARE
-    async with Kube(configuration) as kube, Prometheus(settings.base_url, timeout) as prometheus:
+    async with Kube(configuration) as kube, Prometheus(settings.base_url, settings.timeout_seconds) as prometheus:
         reconciler = Reconciler(kube, prometheus, settings.policy, settings.poll_seconds)
         # Before kopf starts, which cancels at its end what was started after it.
         loop = asyncio.create_task(reconciler.run(), name="reconcile")

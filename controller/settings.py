@@ -45,6 +45,11 @@ class Settings(BaseSettings):
         )
 
     @property
+    def timeout_seconds(self) -> float:
+        """How long Prometheus may take to answer: less than a poll period, so that a slow one delays no pass."""
+        return self.poll_seconds * 0.9
+
+    @property
     def base_url(self) -> str:
         """Prometheus' base URL without the final slash."""
         return str(self.prometheus_url).rstrip("/")

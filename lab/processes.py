@@ -74,7 +74,7 @@ class Process:
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
         """Ask the program to end, and insist after a while; do nothing where it has ended."""
         if self.running:
-            self._signal(signal.SIGTERM)
+            self.signal(signal.SIGTERM)
             try:
                 self.wait(seconds)
             except subprocess.TimeoutExpired:
@@ -83,7 +83,7 @@ class Process:
     def kill(self) -> None:
         """End the program without a chance to tidy up, as a crash does."""
         if self.running:
-            self._signal(signal.SIGKILL)
+            self.signal(signal.SIGKILL)
             self.wait()
 
     def tail(self) -> str:
@@ -91,7 +91,8 @@ class Process:
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(f"  {line}" for line in lines[-_TAIL_LINES:])
 
-    def _signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the program and all it has started."""
         os.killpg(self.pid, number)  # a session leader leads a process group too
 
     def _started(self) -> subprocess.Popen[bytes]:
