@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from controller import conditions, matching, phases, readings
 from controller.conditions import MESSAGE_LIMIT, State, truth
@@ -15,6 +16,7 @@ from controller.facts import (
     Readings,
     SourceFailure,
     Target,
+    TargetHealth,
     TargetStatus,
 )
 from controller.names import Condition, Reason
@@ -41,40 +43,73 @@ class Assessment:
     look_again: float | None = None
 
 
-def assess(
-    node: GpuNode, seen: matching.Index | SourceFailure, policy: Policy, watch: Stopwatch, *, suspected: bool
-) -> Assessment:
+@dataclass(frozen=True, slots=True)
+class View:
+    """What all cards are judged by in a pass."""
+
+    seen: matching.Index | SourceFailure
+    policy: Policy
+    watch: Stopwatch
+    recovered_seconds: float = inf
+    """For how long Prometheus has been believed again after a failure."""
+
+
+def assess(node: GpuNode, view: View, *, suspected: bool) -> Assessment:
     """Judge a card and make its status of that.
 
     A judgement that is only held leaves the status as it stands, unless the declaration has changed since.
     """
-    spec, last = node.spec, node.status
+    spec, last, watch = node.spec, node.status, view.watch
     if spec is None:
         verdict = Verdict(Health.UNKNOWN, Phase.UNKNOWN, Reason.INVALID_SPEC, f"{node.problem}; edit this GpuNode")
         return Assessment(_status(node, verdict, (), Readings(), watch))
     missing = _seconds_missing(node.uid, last, watch)
-    if isinstance(seen, SourceFailure):
-        return Assessment(_held(node, phases.hold(spec, last, Reason.SOURCE_UNAVAILABLE, seen.message), (), watch))
+    if isinstance(view.seen, SourceFailure):
+        verdict = phases.hold(spec, last, Reason.SOURCE_UNAVAILABLE, view.seen.message)
+        return Assessment(_held(node, verdict, (), watch))
 
-    targets = seen.targets(spec, policy.target_ports)
-    samples = seen.samples(targets, spec.card)
+    targets = view.seen.targets(spec, view.policy.target_ports)
+    samples = view.seen.samples(targets, spec.card)
     evidence = Evidence(
         targets=targets,
         has_series=bool(samples),
         missing_seconds=missing,
-        grace_seconds=policy.target_missing_seconds,
+        grace_seconds=view.policy.target_missing_seconds,
     )
     verdict = phases.judge(spec, last, evidence)
-    if verdict.reason is Reason.METRICS_MISSING and last and last.phase is Phase.ONLINE and not suspected:
+    if wait := _confirmation_seconds(verdict, last, targets, view.recovered_seconds, suspected=suspected):
         held = phases.hold(spec, last, verdict.reason, verdict.message)
-        return Assessment(_held(node, held, targets, watch), suspect=True, look_again=CONFIRM_SECONDS)
+        suspect = verdict.reason is Reason.METRICS_MISSING
+        return Assessment(_held(node, held, targets, watch), suspect=suspect, look_again=wait)
     if not verdict.current:
         return Assessment(_held(node, verdict, targets, watch))
     values = readings.read(samples) if verdict.health is Health.ONLINE else Readings()
     status = _status(node, verdict, targets, values, watch)
     if verdict.reason is Reason.TARGET_MISSING and verdict.phase is Phase.ONLINE:
-        return Assessment(status, look_again=policy.target_missing_seconds - _seconds_missing(node.uid, status, watch))
+        left = view.policy.target_missing_seconds - _seconds_missing(node.uid, status, watch)
+        return Assessment(status, look_again=left)
     return Assessment(status)
+
+
+def _confirmation_seconds(
+    verdict: Verdict,
+    last: GpuNodeStatus | None,
+    targets: Sequence[Target],
+    recovered_seconds: float,
+    *,
+    suspected: bool,
+) -> float:
+    """Return in how many seconds to look again before a worse verdict counts; 0 where it counts now.
+
+    A Prometheus that is back needs a full scrape interval before anything may get worse.
+    """
+    if last is None or phases.SEVERITY.index(verdict.phase) <= phases.SEVERITY.index(last.phase):
+        return 0
+    scrape_seconds = max((target.scrape_seconds for target in targets), default=0)
+    if recovered_seconds < scrape_seconds:
+        return scrape_seconds - recovered_seconds
+    unconfirmed = verdict.reason is Reason.METRICS_MISSING and last.phase is Phase.ONLINE and not suspected
+    return CONFIRM_SECONDS if unconfirmed else 0
 
 
 def quiet(last: GpuNodeStatus, fresh: GpuNodeStatus) -> GpuNodeStatus:
@@ -132,7 +167,7 @@ def _status(
             TargetStatus(
                 scrape_url=target.scrape_url[:2048],
                 job=target.labels.get("job", "")[:253],
-                health=target.health,
+                health=TargetHealth.UNKNOWN if target.stale else target.health,
                 last_error=target.last_error[:1024],
             )
             for target in targets[:TARGETS_LIMIT]

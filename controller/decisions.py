@@ -1,11 +1,13 @@
 """One pass' decision: from facts and one moment to the changes that are wanted, and when to look again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from math import inf
 from typing import TypeVar
 
-from controller import cards, matching, topologies
+from controller import cards, conditions, matching, topologies, trust
 from controller.facts import (
+    ConditionStatus,
     Decision,
     Event,
     GpuNode,
@@ -20,9 +22,10 @@ from controller.facts import (
     SourceFailure,
     Survey,
     TopologyChange,
+    Trust,
     World,
 )
-from controller.names import DEFAULT_TOPOLOGY, EventReason
+from controller.names import DEFAULT_TOPOLOGY, Condition, EventReason
 from controller.stopwatch import Stopwatch
 
 Status = TypeVar("Status", GpuNodeStatus, RuntimeTopologyStatus)
@@ -34,8 +37,13 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     Facts alone decide: memory makes durations exact and writes rare, but a decision without it is right as well.
     """
     watch = Stopwatch(memory.marks, now)
-    failure = world.observation if isinstance(world.observation, SourceFailure) else None
-    seen = matching.Index(world.observation) if isinstance(world.observation, Survey) else world.observation
+    hosts = {matching.normal_host(node.spec.host) for node in world.nodes if node.spec}
+    before = memory.trust or Trust(failed=_was_failing(world.topologies))
+    observation, trusted = trust.weigh(world.observation, before, hosts, now.mono)
+    failure = observation if isinstance(observation, SourceFailure) else None
+    seen = matching.Index(observation) if isinstance(observation, Survey) else observation
+    recovered_seconds = inf if trusted.recovered_at is None else now.mono - trusted.recovered_at
+    view = cards.View(seen, policy, watch, recovered_seconds)
     written: dict[str, float] = {}
     suspects, soon = set[str](), list[float]()
 
@@ -47,7 +55,7 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
 
     judged, node_changes = [], []
     for node in world.nodes:
-        card = cards.assess(node, seen, policy, watch, suspected=node.uid in memory.suspects)
+        card = cards.assess(node, view, suspected=node.uid in memory.suspects)
         if card.suspect:
             suspects.add(node.uid)
         if card.look_again is not None:
@@ -76,8 +84,13 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
         topologies=tuple(topology_changes),
         create_default=not world.topologies,
         look_again=min(soon, default=None),
-        memory=Memory(watch.marks, written, frozenset(suspects)),
+        memory=Memory(watch.marks, written, frozenset(suspects), trusted),
     )
+
+
+def _was_failing(topologies: Iterable[RuntimeTopology]) -> bool:
+    sources = (conditions.find(one.status.conditions, Condition.SOURCE_AVAILABLE) for one in topologies if one.status)
+    return any(source and source.status is ConditionStatus.FALSE for source in sources)
 
 
 def _choose(

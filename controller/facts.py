@@ -6,6 +6,7 @@ reads and writes them in the camel case of the API. Bounds are those of the CRDs
 
 import dataclasses
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -101,6 +102,12 @@ class Target(NamedTuple):
     labels: Mapping[str, str]
     health: TargetHealth
     last_error: str
+    last_scrape: str = ""
+    """When it was scraped, as Prometheus writes it, to be compared with itself only; empty where it does not say."""
+    scrape_seconds: float = 60
+    """How often it is scraped; Prometheus' own default where it does not say."""
+    stale: bool = False
+    """It has not been scraped for several intervals: what is known of it is old."""
 
 
 class Sample(NamedTuple):
@@ -113,10 +120,12 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A believable answer of Prometheus: all active targets, and the series that profiles know."""
+    """A valid answer of Prometheus: all active targets, and the series that profiles know."""
 
     targets: tuple[Target, ...]
     samples: tuple[Sample, ...]
+    partial: str = ""
+    """What the answer says that it lacks, if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +346,27 @@ class Policy:
     telemetry_seconds: float = 30
 
 
+TargetKey = tuple[str, str, str]
+"""What tells targets apart: job, instance and scrape URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What is remembered of the answers before; losing it costs a doubt, never a state."""
+
+    known: AbstractSet[TargetKey] = frozenset()
+    """The targets of the last answer that was believed."""
+    up_at: Mapping[TargetKey, float] = dataclasses.field(default_factory=dict)
+    """When each target was last seen up, on our own monotonic clock."""
+    scrapes: Mapping[TargetKey, tuple[str, float]] = dataclasses.field(default_factory=dict)
+    """Each target's last scrape, and when it was first seen, on the same clock: machines' clocks differ."""
+    doubted_at: float | None = None
+    failed: bool = False
+    """The last answer was none, or was not believed."""
+    recovered_at: float | None = None
+    """When the first answer after a failure was believed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What one pass hands to the next; all of it may be lost without harm, because status says enough."""
@@ -347,6 +377,8 @@ class Memory:
     """When an object's readings and texts were last handed out for writing, by uid."""
     suspects: frozenset[str] = frozenset()
     """The uids of online cards whose series were missing for the first time in the last pass."""
+    trust: Trust | None = None
+    """None before the first pass."""
 
 
 @dataclass(frozen=True, slots=True)

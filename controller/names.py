@@ -45,6 +45,7 @@ class Reason(StrEnum):
     TARGET_DOWN = "TargetDown"
     METRICS_MISSING = "MetricsMissing"
     TARGET_MISSING = "TargetMissing"
+    TARGET_STALE = "TargetStale"
     NOT_SCRAPED_YET = "NotScrapedYet"
     INVALID_SPEC = "InvalidSpec"
     # The source.
@@ -53,6 +54,10 @@ class Reason(StrEnum):
     TIMED_OUT = "TimedOut"
     HTTP_ERROR = "HttpError"
     INVALID_ANSWER = "InvalidAnswer"
+    PARTIAL_ANSWER = "PartialAnswer"
+    SCRAPES_STOPPED = "ScrapesStopped"
+    TARGETS_VANISHED = "TargetsVanished"
+    SCRAPER_CUT_OFF = "ScraperCutOff"
     # Conditions.
     CURRENT = "Current"
     TARGET_FOUND = "TargetFound"

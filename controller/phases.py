@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from controller.facts import GpuNodeSpec, GpuNodeStatus, Health, Phase, Target, TargetHealth
 from controller.names import Reason
 
+SEVERITY = (Phase.ONLINE, Phase.UNKNOWN, Phase.EXPECTED_OFFLINE, Phase.UNEXPECTED_DOWN)
+"""From the best to the worst for the mode that follows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -37,6 +40,7 @@ def judge(spec: GpuNodeSpec, last: GpuNodeStatus | None, evidence: Evidence) -> 
     - no target matches: unknown, or planned absence; a card that was online keeps its phase for a while, because
       service discovery refreshes
     - a target is down: offline
+    - a target is not scraped any more: unknown, or planned absence
     - a target has not been scraped yet: whatever was judged last
     - all targets are up, but no series is the card's: offline
     - else online, also where being off was planned: the flag tolerates absence, it does not forbid presence
@@ -45,21 +49,14 @@ def judge(spec: GpuNodeSpec, last: GpuNodeStatus | None, evidence: Evidence) -> 
     """
     targets, expected = evidence.targets, spec.expected_offline
     if not targets:
-        phase = Phase.EXPECTED_OFFLINE if expected else Phase.UNKNOWN
-        message = f"No scrape target of Prometheus is on host {spec.host} and on a port of this card"
-        if last and last.phase is Phase.ONLINE and evidence.missing_seconds < evidence.grace_seconds:
-            return Verdict(
-                Health.UNKNOWN,
-                Phase.ONLINE,
-                Reason.TARGET_MISSING,
-                f"{message} any more; the card counts as online until that has lasted {evidence.grace_seconds:g} s",
-            )
-        return Verdict(
-            Health.UNKNOWN, phase, Reason.TARGET_MISSING, f"{message}; add it to Prometheus or correct spec.host"
-        )
-    if down := [target for target in targets if target.health is TargetHealth.DOWN]:
+        return _missing(spec, last, evidence)
+    if down := [target for target in targets if target.health is TargetHealth.DOWN and not target.stale]:
         message = f"{_count(down, targets)} down: {_url(down)}: {down[0].last_error or 'no error given'}"
         return Verdict(Health.OFFLINE, _absent(expected=expected), Reason.TARGET_DOWN, message)
+    if stale := [target for target in targets if target.stale]:
+        message = f"{_count(stale, targets)} not scraped any more, so what was seen last is old: {_url(stale)}"
+        phase = Phase.EXPECTED_OFFLINE if expected else Phase.UNKNOWN
+        return Verdict(Health.UNKNOWN, phase, Reason.TARGET_STALE, message)
     if waiting := [target for target in targets if target.health is TargetHealth.UNKNOWN]:
         message = f"{_count(waiting, targets)} not scraped yet: {_url(waiting)}"
         return hold(spec, last, Reason.NOT_SCRAPED_YET, message)
@@ -93,6 +90,16 @@ def hold(spec: GpuNodeSpec, last: GpuNodeStatus | None, reason: Reason, message:
         case _:
             phase = Phase.UNKNOWN
     return Verdict(health, phase, reason, message, current=False)
+
+
+def _missing(spec: GpuNodeSpec, last: GpuNodeStatus | None, evidence: Evidence) -> Verdict:
+    message = f"No scrape target of Prometheus is on host {spec.host} and on a port of this card"
+    if last and last.phase is Phase.ONLINE and evidence.missing_seconds < evidence.grace_seconds:
+        message += f" any more; the card counts as online until that has lasted {evidence.grace_seconds:g} s"
+        return Verdict(Health.UNKNOWN, Phase.ONLINE, Reason.TARGET_MISSING, message)
+    phase = Phase.EXPECTED_OFFLINE if spec.expected_offline else Phase.UNKNOWN
+    message += "; add it to Prometheus or correct spec.host"
+    return Verdict(Health.UNKNOWN, phase, Reason.TARGET_MISSING, message)
 
 
 def _absent(*, expected: bool) -> Phase:

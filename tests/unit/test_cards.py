@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from math import inf
 
 import pytest
 
-from controller.cards import CONFIRM_SECONDS, Assessment, assess
+from controller.cards import CONFIRM_SECONDS, Assessment, View, assess
 from controller.conditions import find
 from controller.facts import (
     ConditionStatus,
@@ -51,10 +52,12 @@ class Card:
         self.marks: dict[tuple[str, str, datetime], float] = {}
         self.suspected = False
 
-    def look(self, seconds: float, seen: Index | SourceFailure, *, jump: float = 0) -> Assessment:
+    def look(
+        self, seconds: float, seen: Index | SourceFailure, *, jump: float = 0, recovered_seconds: float = inf
+    ) -> Assessment:
         wall = START + timedelta(seconds=seconds + jump)
         watch = Stopwatch(self.marks, Instant(wall, 100 + seconds))
-        assessment = assess(self.node, seen, Policy(), watch, suspected=self.suspected)
+        assessment = assess(self.node, View(seen, Policy(), watch, recovered_seconds), suspected=self.suspected)
         self.marks, self.suspected = watch.marks, assessment.suspect
         self.node = replace(self.node, status=assessment.status)
         return assessment
@@ -166,3 +169,29 @@ def test_a_spec_that_cannot_be_read_is_unknown_and_says_so() -> None:
     status = card.look(0, PRESENT).status
     assert (status.phase, status.reason) == (Phase.UNKNOWN, Reason.INVALID_SPEC)
     assert status.message == "spec.host: Field required; edit this GpuNode"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "phase"),
+    [
+        pytest.param(PRESENT, survey(TargetHealth.DOWN), Phase.ONLINE, id="an online card does not go down"),
+        pytest.param(PRESENT, BARE, Phase.ONLINE, id="an online card does not lose its series"),
+        pytest.param(ABSENT, survey(TargetHealth.DOWN), Phase.UNKNOWN, id="an unknown card does not go down"),
+        pytest.param(survey(TargetHealth.DOWN), PRESENT, Phase.ONLINE, id="a card comes up at once"),
+    ],
+)
+def test_a_prometheus_that_is_back_makes_nothing_worse_before_a_scrape_interval_has_passed(
+    before: Index, after: Index, phase: Phase
+) -> None:
+    card = Card()
+    card.look(0, before)
+    assert card.look(100, after, recovered_seconds=0).status.phase is phase
+    assert card.look(159, after, recovered_seconds=59).status.phase is phase
+    settled = card.look(160, after, recovered_seconds=60)
+    assert settled.status.phase is (Phase.ONLINE if after is PRESENT else Phase.UNEXPECTED_DOWN)
+
+
+def test_the_loop_looks_again_when_that_interval_ends() -> None:
+    card = Card()
+    card.look(0, PRESENT)
+    assert card.look(100, survey(TargetHealth.DOWN), recovered_seconds=20).look_again == 40

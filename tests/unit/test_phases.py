@@ -9,6 +9,8 @@ from controller.names import Reason
 from controller.phases import Evidence, Verdict, hold, judge
 
 UP, DOWN, WAITING = TargetHealth.UP, TargetHealth.DOWN, TargetHealth.UNKNOWN
+OLD = None
+"""A target that was up when it was scraped, but is not scraped any more."""
 
 
 def last(phase: Phase, health: Health) -> GpuNodeStatus:
@@ -45,6 +47,10 @@ def seen(verdict: Verdict) -> tuple[Health, Phase, Reason]:
                      id="an online card keeps its phase for a while without target"),
         pytest.param([], False, 60, ONLINE, Health.UNKNOWN, Phase.UNKNOWN, Phase.EXPECTED_OFFLINE,
                      Reason.TARGET_MISSING, id="after that it is unknown, or planned"),
+        pytest.param([OLD, UP], True, 0, ONLINE, Health.UNKNOWN, Phase.UNKNOWN, Phase.EXPECTED_OFFLINE,
+                     Reason.TARGET_STALE, id="a target not scraped any more is unknown, or planned"),
+        pytest.param([OLD, DOWN], False, 0, ONLINE, Health.OFFLINE, Phase.UNEXPECTED_DOWN, Phase.EXPECTED_OFFLINE,
+                     Reason.TARGET_DOWN, id="a target down is offline also beside an old one"),
         pytest.param([WAITING], False, 0, ONLINE, Health.ONLINE, Phase.ONLINE, Phase.ONLINE, Reason.NOT_SCRAPED_YET,
                      id="a target not scraped yet leaves the last judgement"),
         pytest.param([WAITING], False, 0, None, Health.UNKNOWN, Phase.UNKNOWN, Phase.EXPECTED_OFFLINE,
@@ -52,7 +58,7 @@ def seen(verdict: Verdict) -> tuple[Health, Phase, Reason]:
     ],
 )  # fmt: skip
 def test_phase(  # noqa: PLR0913, PLR0917 - the columns of the table
-    targets: list[TargetHealth],
+    targets: list[TargetHealth | None],
     series: bool,  # noqa: FBT001 - a column
     missing: float,
     before: GpuNodeStatus | None,
@@ -62,7 +68,10 @@ def test_phase(  # noqa: PLR0913, PLR0917 - the columns of the table
     reason: Reason,
 ) -> None:
     evidence = Evidence(
-        targets=[Target(f"http://h:{n}/metrics", "h", n, {}, state, "") for n, state in enumerate(targets)],
+        targets=[
+            Target(f"http://h:{n}/metrics", "h", n, {}, state or UP, "", stale=state is OLD)
+            for n, state in enumerate(targets)
+        ],
         has_series=series,
         missing_seconds=missing,
     )
