@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
@@ -17,6 +18,9 @@ from controller.readings import KNOWN_SERIES
 _QUERY = '{__name__=~"' + "|".join(sorted(KNOWN_SERIES)) + '"}'
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _TEXT_LIMIT = 300
+_DEFAULT_SCRAPE_SECONDS = 60.0  # Prometheus' own default
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "y": 31536000}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdwy])")
 
 
 class Prometheus:
@@ -47,8 +51,9 @@ class Prometheus:
                 targets = await self._get("targets", state="active")
                 series = await self._get("query", query=_QUERY)
             return Survey(
-                tuple(_target(entry) for entry in targets["activeTargets"]),
-                tuple(sample for entry in series["result"] if (sample := _sample(entry))),
+                tuple(_target(entry) for entry in targets["data"]["activeTargets"]),
+                tuple(sample for entry in series["data"]["result"] if (sample := _sample(entry))),
+                partial=_lacks(targets) or _lacks(series),
             )
         except (TimeoutError, httpx.TimeoutException):
             return self._failure(Reason.TIMED_OUT, f"gave no answer within {self._timeout:g} s")
@@ -71,7 +76,7 @@ class Prometheus:
             raise ValueError(f"{what}: no JSON, it begins with {text!r}") from None
         if answer["status"] != "success":
             raise ValueError(f"{what}: status {answer['status']!r}")
-        return answer["data"]
+        return answer
 
     def _failure(self, reason: Reason, text: str) -> SourceFailure:
         return SourceFailure(reason, f"Prometheus at {self._base} {text}"[:1000])
@@ -90,7 +95,22 @@ def _target(entry: Any) -> Target:  # noqa: ANN401 - JSON
         labels={**entry["labels"]},
         health=TargetHealth(entry["health"]),
         last_error=" ".join(entry.get("lastError", "").split())[:_TEXT_LIMIT],
+        last_scrape=entry.get("lastScrape", ""),
+        scrape_seconds=_seconds(entry.get("scrapeInterval", "")) or _DEFAULT_SCRAPE_SECONDS,
     )
+
+
+def _lacks(answer: Any) -> str:  # noqa: ANN401 - JSON
+    """Say what an answer says that it lacks: Thanos warns, VictoriaMetrics has a flag."""
+    if answer.get("isPartial"):
+        return "isPartial is set"
+    return "; ".join(map(str, answer.get("warnings") or ()))[:_TEXT_LIMIT]
+
+
+@lru_cache(maxsize=1 << 8)
+def _seconds(duration: str) -> float:
+    """Read a duration as Prometheus writes it, such as 1m30s; 0 where there is none."""
+    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(duration))
 
 
 def _sample(entry: Any) -> Sample | None:  # noqa: ANN401 - JSON
