@@ -44,6 +44,21 @@ async def keep(
         await asyncio.sleep(AGAIN_SECONDS)
 
 
+async def login(configuration: kubernetes.client.Configuration) -> kopf.ConnectionInfo:
+    """Let kopf be whom the port is."""
+    header = configuration.get_api_key_with_prefix("BearerToken", alias="authorization") or ""
+    scheme, _space, token = str((header if isinstance(header, str) else await header) or "").rpartition(" ")
+    return kopf.ConnectionInfo(
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
+        scheme=scheme or None,
+        token=token or None,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+    )
+
+
 async def _watch(configuration: kubernetes.client.Configuration, notice: Notice) -> str:
     """Watch until that ends, and return why."""
     ours = asyncio.get_running_loop()
@@ -96,20 +111,9 @@ def _registry(configuration: kubernetes.client.Configuration, notice: Notice) ->
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
-    async def login(**_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401 - kopf's many keywords
-        """Let kopf be whom the port is; it asks again only when it was refused."""
-        renew(configuration)
-        header = configuration.get_api_key_with_prefix("BearerToken", alias="authorization") or ""
-        scheme, _space, token = str((header if isinstance(header, str) else await header) or "").rpartition(" ")
-        return kopf.ConnectionInfo(
-            server=configuration.host,
-            ca_path=configuration.ssl_ca_cert,
-            insecure=not configuration.verify_ssl,
-            scheme=scheme or None,
-            token=token or None,
-            certificate_path=configuration.cert_file,
-            private_key_path=configuration.key_file,
-        )
+    async def again(**_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401 - kopf's many keywords
+        renew(configuration)  # kopf asks again only when it was refused
+        return await login(configuration)
 
     def watch(plural: str) -> None:
         @kopf.on.event(names.GROUP, names.VERSION, plural, registry=registry, id=f"wake-for-{plural}")

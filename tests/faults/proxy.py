@@ -153,10 +153,10 @@ class Proxy:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
     async def _tidy_up(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         upstreams: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
