@@ -133,6 +133,7 @@ def test_half_open_connections_cost_no_more_than_a_request_may_take(stage: Stage
     is_healed(stage, 90)
 
 
+@SOAK
 def test_k26_an_api_server_that_cannot_be_reached_at_the_start_is_waited_for(stage: Stage) -> None:
     stage.topology()
     stage.declare(a=True, b=False)
@@ -158,6 +159,7 @@ def test_an_api_server_and_etcd_that_restart_and_have_forgotten_the_past_leave_n
     is_healed(stage)
 
 
+@SOAK
 def test_k17_kinds_that_are_missing_at_the_start_or_deleted_later_are_served_without_a_restart(stage: Stage) -> None:
     crds = ("crd", "gpunodes.runtime.ialab.dev", "runtimetopologies.runtime.ialab.dev")
     stage.kubectl("delete", *crds, "--timeout=30s")
