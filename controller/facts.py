@@ -356,6 +356,8 @@ class Trust:
 
     known: AbstractSet[TargetKey] = frozenset()
     """The targets of the last answer that was believed."""
+    spoke: AbstractSet[tuple[str, str]] = frozenset()
+    """Job and instance of every series in that answer."""
     up_at: Mapping[TargetKey, float] = dataclasses.field(default_factory=dict)
     """When each target was last seen up, on our own monotonic clock."""
     scrapes: Mapping[TargetKey, tuple[str, float]] = dataclasses.field(default_factory=dict)
