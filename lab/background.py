@@ -61,8 +61,8 @@ def up(context: str | None) -> None:
             supervisor.terminate()
             supervisor.wait(_DOWN_SECONDS)
             raise
-    if supervisor.poll() is not None:
-        raise LabError(f"The lab did not come up:\n{_LOG.read_text().strip()}")
+        if supervisor.poll() is not None:
+            raise LabError(f"The lab did not come up:\n{_LOG.read_text().strip()}")
     print(_guide())
 
 
