@@ -85,7 +85,8 @@ def _run(chosen: Settings) -> int:
     from controller import kube, operator  # noqa: PLC0415 - as above
 
     kopf.configure(log_format=kopf.LogFormat.JSON if chosen.log_format == "json" else kopf.LogFormat.FULL)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of each request otherwise
+    for chatty in ("httpx", "kopf.objects"):  # they tell of each request and of each change that a watch shows
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         asyncio.run(operator.run(chosen))
     except kube.KubeConfigError as error:
