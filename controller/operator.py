@@ -32,7 +32,7 @@ async def run(settings: Settings) -> None:
             ),
             name="kopf",
         )
-        logger.info("Asking Prometheus at %s every %g s", settings.base_url, settings.poll_seconds)
+        logger.info("Asking Prometheus at %s every %g s", prometheus.url, settings.poll_seconds)
         await asyncio.wait({loop, watches}, return_when=asyncio.FIRST_COMPLETED)
         for task in (loop, watches):
             task.cancel()

@@ -1,26 +1,35 @@
 """The port to Prometheus: one request for targets and one for series, and every way in which that can fail."""
 
 import asyncio
-import json
 import re
 from functools import lru_cache
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
+from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
+from pydantic.alias_generators import to_camel
 
 from controller.facts import Observation, Sample, SourceFailure, Survey, Target, TargetHealth
 from controller.matching import normal_host
 from controller.names import Reason
 from controller.readings import KNOWN_SERIES
+from controller.texts import bounded
+
+ANSWER_BYTES = 96 * 1024 * 1024
+"""The longest answer that is read. Prometheus sends along what it discovered of a target: with 80 labels from
+Kubernetes a target takes 8.8 kB, 10,000 of them 84 MiB. Reading that takes as much again for a moment."""
 
 _QUERY = '{__name__=~"' + "|".join(sorted(KNOWN_SERIES)) + '"}'
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_TEXT_LIMIT = 300
+_EXCERPT = 300
+_MESSAGE = 1000
 _DEFAULT_SCRAPE_SECONDS = 60.0  # Prometheus' own default
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "y": 31536000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdwy])")
+
+_Kind = TypeVar("_Kind", bound="_Answer")
 
 
 class Prometheus:
@@ -29,9 +38,19 @@ class Prometheus:
     def __init__(
         self, base_url: str, timeout_seconds: float, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        self._base, self._timeout = base_url, timeout_seconds
-        # Proxies of the environment are for the internet, not for a Prometheus next door.
-        self._http = httpx.AsyncClient(timeout=timeout_seconds, trust_env=False, transport=transport)
+        url = httpx.URL(base_url)
+        self.url = str(url.copy_with(userinfo=b"")).rstrip("/")
+        """The base URL without credentials, which must reach neither log nor status."""
+        self._timeout = timeout_seconds
+        self._http = httpx.AsyncClient(
+            auth=(url.username, url.password) if url.userinfo else None,
+            # Compressed answers could be longer than they look; a Prometheus next door need not compress.
+            headers={"Accept-Encoding": "identity"},
+            timeout=timeout_seconds,
+            # Proxies of the environment are for the internet, not for a Prometheus next door.
+            trust_env=False,
+            transport=transport,
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -48,79 +67,148 @@ class Prometheus:
         """
         try:
             async with asyncio.timeout(self._timeout):
-                targets = await self._get("targets", state="active")
-                series = await self._get("query", query=_QUERY)
-            return Survey(
-                tuple(_target(entry) for entry in targets["data"]["activeTargets"]),
-                tuple(sample for entry in series["data"]["result"] if (sample := _sample(entry))),
-                partial=_lacks(targets) or _lacks(series),
-            )
+                targets = await self._get(_TargetsAnswer, "targets", state="active")
+                series = await self._get(_QueryAnswer, "query", query=_QUERY)
         except (TimeoutError, httpx.TimeoutException):
             return self._failure(Reason.TIMED_OUT, f"gave no answer within {self._timeout:g} s")
         except _HttpError as error:
-            return self._failure(Reason.HTTP_ERROR, str(error))
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            return self._failure(Reason.HTTP_ERROR, f"answered {error}")
+        except _AnswerError as error:
             return self._failure(Reason.INVALID_ANSWER, f"gave an answer that is not Prometheus' ({error})")
         except httpx.HTTPError as error:
-            return self._failure(Reason.CONNECTION_FAILED, f"cannot be reached: {error or type(error).__name__}")
+            return self._failure(Reason.CONNECTION_FAILED, f"cannot be reached: {str(error) or type(error).__name__}")
+        return Survey(
+            tuple(entry.target() for entry in targets.data.active_targets),
+            # What has no value is a native histogram.
+            tuple(
+                Sample(name, entry.metric, entry.value[1])
+                for entry in series.data.result
+                if entry.value and (name := entry.metric.get("__name__", "")) in KNOWN_SERIES
+            ),
+            partial=targets.lack() or series.lack(),
+        )
 
-    async def _get(self, what: str, **params: str) -> Any:  # noqa: ANN401 - JSON, whose shape the caller checks
-        response = await self._http.get(f"{self._base}/api/v1/{what}", params=params)
-        if not response.is_success:
-            text = " ".join(response.text.split())[:_TEXT_LIMIT]
-            raise _HttpError(f"answered {what} with {response.status_code} {response.reason_phrase}: {text}")
+    async def _get(self, kind: type[_Kind], what: str, **params: str) -> _Kind:
+        async with self._http.stream("GET", f"{self.url}/api/v1/{what}", params=params) as response:
+            encoded = response.headers.get("content-encoding", "identity") != "identity"
+            if not response.is_success:
+                text = "" if encoded else _excerpt(await _read(response, 4 * _EXCERPT))
+                where = response.headers.get("location", "").partition("?")[0]
+                text = f"it points to {where}" if response.is_redirect and where else text
+                status = f"{response.status_code} {response.reason_phrase}".rstrip()
+                raise _HttpError(f"{what} with {status}" + (f": {text}" if text else ""))
+            if encoded:
+                raise _AnswerError(f"{what}: compressed, which was not asked for")
+            body = await _read(response, ANSWER_BYTES)
+        if len(body) > ANSWER_BYTES:
+            raise _AnswerError(f"{what}: longer than {ANSWER_BYTES:,} bytes")
         try:
-            answer = json.loads(response.content)
-        except ValueError:
-            text = " ".join(response.text.split())[:60]
-            raise ValueError(f"{what}: no JSON, it begins with {text!r}") from None
-        if answer["status"] != "success":
-            raise ValueError(f"{what}: status {answer['status']!r}")
-        return answer
+            return kind.model_validate_json(body)
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise _AnswerError(
+                f"{what}: {where and where + ': '}{fault['msg']}; it begins with {_excerpt(body)!r}"
+            ) from None
 
     def _failure(self, reason: Reason, text: str) -> SourceFailure:
-        return SourceFailure(reason, f"Prometheus at {self._base} {text}"[:1000])
+        return SourceFailure(reason, bounded(f"Prometheus at {self.url} {text}", _MESSAGE))
+
+
+async def _read(response: httpx.Response, limit: int) -> bytes:
+    """Return the body; where it is longer than the limit, a byte more than the limit, and never read on."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk[: limit + 1 - len(body)]
+        if len(body) > limit:
+            break
+    return bytes(body)
+
+
+def _excerpt(body: bytes) -> str:
+    return bounded(body[: 4 * _EXCERPT].decode(errors="replace"), _EXCERPT)
 
 
 class _HttpError(Exception):
     pass
 
 
-def _target(entry: Any) -> Target:  # noqa: ANN401 - JSON
-    host, port = _address(entry["scrapeUrl"])
-    return Target(
-        scrape_url=entry["scrapeUrl"],
-        host=host,
-        port=port,
-        labels={**entry["labels"]},
-        health=TargetHealth(entry["health"]),
-        last_error=" ".join(entry.get("lastError", "").split())[:_TEXT_LIMIT],
-        last_scrape=entry.get("lastScrape", ""),
-        scrape_seconds=_seconds(entry.get("scrapeInterval", "")) or _DEFAULT_SCRAPE_SECONDS,
-    )
+class _AnswerError(Exception):
+    pass
 
 
-def _lacks(answer: Any) -> str:  # noqa: ANN401 - JSON
-    """Say what an answer says that it lacks: Thanos warns, VictoriaMetrics has a flag."""
-    if answer.get("isPartial"):
-        return "isPartial is set"
-    return "; ".join(map(str, answer.get("warnings") or ()))[:_TEXT_LIMIT]
+# ---- the parts of Prometheus' answers that count here
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+
+
+class _Answer(_Part):
+    status: Literal["success"]
+    is_partial: bool | None = None
+    warnings: list[str] | None = None
+
+    def lack(self) -> str:
+        """Say what the answer says that it lacks: Thanos warns, VictoriaMetrics has a flag."""
+        return "isPartial is set" if self.is_partial else bounded("; ".join(self.warnings or ()), _EXCERPT)
+
+
+class _ActiveTarget(_Part):
+    scrape_url: str
+    labels: dict[str, str]
+    health: TargetHealth
+    last_error: str = ""
+    last_scrape: str = ""
+    scrape_interval: str = ""
+
+    def target(self) -> Target:
+        host, port = _address(self.scrape_url)
+        return Target(
+            scrape_url=self.scrape_url,
+            host=host,
+            port=port,
+            labels=self.labels,
+            health=self.health,
+            last_error=bounded(self.last_error, _EXCERPT),
+            last_scrape=self.last_scrape,
+            scrape_seconds=_seconds(self.scrape_interval) or _DEFAULT_SCRAPE_SECONDS,
+        )
+
+
+class _Targets(_Part):
+    active_targets: Annotated[list[_ActiveTarget], FailFast()]
+
+
+class _TargetsAnswer(_Answer):
+    data: _Targets
+
+
+class _Entry(_Part):
+    metric: dict[str, str]
+    value: tuple[float, float] | None = None
+
+
+class _Series(_Part):
+    result_type: Literal["vector"]
+    result: Annotated[list[_Entry], FailFast()]
+
+
+class _QueryAnswer(_Answer):
+    data: _Series
+
+
+@lru_cache(maxsize=1 << 16)
+def _address(url: str) -> tuple[str, int]:
+    """Return the host and port of a scrape URL; none where it is no URL, as a foreign target's mistyped address."""
+    try:
+        parts = urlsplit(url)
+        return normal_host(parts.hostname or ""), parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return "", 0
 
 
 @lru_cache(maxsize=1 << 8)
 def _seconds(duration: str) -> float:
     """Read a duration as Prometheus writes it, such as 1m30s; 0 where there is none."""
     return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(duration))
-
-
-def _sample(entry: Any) -> Sample | None:  # noqa: ANN401 - JSON
-    if "value" not in entry:
-        return None  # a native histogram
-    labels = {**entry["metric"]}
-    return Sample(labels["__name__"], labels, float(entry["value"][1]))
-
-
-@lru_cache(maxsize=1 << 16)
-def _address(url: str) -> tuple[str, int]:
-    parts = urlsplit(url)
-    return normal_host(parts.hostname or ""), parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
