@@ -5,15 +5,18 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 import aiohttp
 import kubernetes.aio as kubernetes
+import yaml
 from kubernetes.aio.client import ApiException
 
 from controller import facts, names, resources
 from controller.facts import Event, GpuNode, GpuNodeStatus, RuntimeTopology, RuntimeTopologyStatus
+from controller.texts import bounded
 
 logger = logging.getLogger(__name__)
 
@@ -56,16 +59,23 @@ class KubeConfigError(Exception):
 async def connect() -> kubernetes.client.Configuration:
     """Return how to reach the API server: by KUBECONFIG or ~/.kube/config, else as a pod of the cluster."""
     configuration = kubernetes.client.Configuration()
+    files = os.environ.get("KUBECONFIG", "~/.kube/config")
     try:
         if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
             kubernetes.config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        elif not _any_exists(files):  # the client only warns of that, and then complains about an empty file
+            raise FileNotFoundError(f"there is no file {files!r}")
         else:
             await kubernetes.config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-    except (kubernetes.config.ConfigException, OSError, ValueError) as error:
-        raise KubeConfigError(
-            f"No Kubernetes cluster is configured (KUBECONFIG, or run it as a pod): {error}"
-        ) from None
+    except (kubernetes.config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError) as error:
+        why = f"{files!r} is no kubeconfig" if isinstance(error, TypeError) else error
+        text = f"No Kubernetes cluster is configured (KUBECONFIG, or run it as a pod): {why}"
+        raise KubeConfigError(bounded(text, _TEXT_LIMIT)) from None
     return configuration
+
+
+def _any_exists(files: str) -> bool:
+    return any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file)
 
 
 class Kube:
@@ -244,6 +254,6 @@ def _message(error: ApiException) -> str:
     """Return what the API server says in its Status object, or the answer as it is."""
     body = str(error.body)
     try:
-        return str(json.loads(body)["message"])[:_TEXT_LIMIT]
+        return bounded(str(json.loads(body)["message"]), _TEXT_LIMIT)
     except (ValueError, LookupError, TypeError):
-        return " ".join(body.split())[:_TEXT_LIMIT]
+        return bounded(body, _TEXT_LIMIT)

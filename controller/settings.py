@@ -2,10 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AnyHttpUrl, Field, ValidationError, field_validator
+from pydantic import Field, HttpUrl, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from controller.facts import Policy, Port
+from controller.texts import bounded
 
 PREFIX = "GPU_TOPOLOGY_"
 
@@ -15,7 +17,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
 
-    prometheus_url: AnyHttpUrl = Field(description="base URL of Prometheus, with its path prefix where it has one")
+    prometheus_url: HttpUrl = Field(description="base URL of Prometheus, with its path prefix where it has one")
     poll_seconds: float = Field(default=5, ge=0.2, le=300, description="how often Prometheus is asked")
     telemetry_seconds: float = Field(
         default=30, ge=0, le=3600, description="how often at most a card's readings are written"
@@ -34,6 +36,13 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return [port.strip() for port in value.split(",")] if isinstance(value, str) else value
+
+    @field_validator("prometheus_url")
+    @classmethod
+    def _bare(cls, url: HttpUrl) -> HttpUrl:
+        if url.query is not None or url.fragment is not None:
+            raise PydanticCustomError("url_end", "URL should end with its path, without ? or #")
+        return url
 
     @property
     def policy(self) -> Policy:
@@ -66,5 +75,8 @@ def load(flags: dict[str, Any]) -> Settings:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         name = str(fault["loc"][0])
-        what = "is needed" if fault["type"] == "missing" else f"{fault['msg']}, but it is {fault['input']!r}"
+        value = str(fault["input"])
+        # What has one of these may be a URL with a password or a token in it, however wrong the rest is.
+        shown = "" if {"@", "?"} & {*value} else f", but it is {bounded(value, 100)!r}"
+        what = "is needed" if fault["type"] == "missing" else f"{fault['msg']}{shown}"
         raise SettingsError(f"{PREFIX}{name.upper()} (--{name.replace('_', '-')}): {what}") from None

@@ -1,0 +1,285 @@
+"""Settings come by flag or by environment; what is wrong is told in one line before anything is touched."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import controller
+from controller.__main__ import main
+from controller.facts import Policy
+from controller.settings import PREFIX, Settings, load
+
+URL = "http://192.168.1.40:9090"
+NAMES = sorted(Settings.model_fields)
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in [*os.environ]:
+        if variable.upper().startswith(PREFIX):
+            monkeypatch.delenv(variable)
+
+
+def loaded(flags: dict[str, str]) -> dict[str, object]:
+    return load({name: flags.get(name) for name in NAMES}).model_dump(mode="json")
+
+
+DEFAULTS = {
+    "prometheus_url": f"{URL}/",
+    "poll_seconds": 5,
+    "telemetry_seconds": 30,
+    "target_ports": [9182, 9183],
+    "target_missing_seconds": 60,
+    "log_format": "text",
+}
+OTHERS = [
+    ("prometheus_url", "https://prometheus.lab/p", "https://prometheus.lab/p"),
+    ("poll_seconds", "0.2", 0.2),
+    ("telemetry_seconds", "0", 0),
+    ("target_ports", "9100, 9400", [9100, 9400]),
+    ("target_ports", "9400", [9400]),
+    ("target_missing_seconds", "3600", 3600),
+    ("log_format", "json", "json"),
+]
+
+
+def test_every_setting_but_one_has_a_default() -> None:
+    assert loaded({"prometheus_url": URL}) == DEFAULTS
+
+
+@pytest.mark.parametrize(("name", "text", "value"), OTHERS)
+def test_a_flag_changes_one_setting(name: str, text: str, value: object) -> None:
+    assert loaded({"prometheus_url": URL, name: text}) == DEFAULTS | {name: value}
+
+
+@pytest.mark.parametrize(("name", "text", "value"), OTHERS)
+def test_a_variable_changes_one_setting(name: str, text: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}PROMETHEUS_URL", URL)
+    monkeypatch.setenv(PREFIX + name.upper(), text)
+    assert loaded({}) == DEFAULTS | {name: value}
+
+
+@pytest.mark.parametrize("elsewhere", ["http://elsewhere:9090", "nonsense", ""])
+@pytest.mark.parametrize(("name", "text", "value"), OTHERS)
+def test_a_flag_wins_over_a_variable_however_wrong(
+    name: str, text: str, value: object, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PREFIX + name.upper(), elsewhere)
+    assert loaded({"prometheus_url": URL, name: text}) == DEFAULTS | {name: value}
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        pytest.param("http://prometheus:9090", "http://prometheus:9090", id="as it stands"),
+        pytest.param("http://prometheus:9090//", "http://prometheus:9090", id="without final slashes"),
+        pytest.param("http://prometheus/a/b/", "http://prometheus/a/b", id="with its path"),
+        pytest.param("HTTP://Prometheus:80", "http://prometheus", id="in one spelling"),
+        pytest.param("http://[FD00:0::1]:9090", "http://[fd00::1]:9090", id="by IPv6"),
+        pytest.param("http://u:p@h:9090/", "http://u:p@h:9090", id="with its credentials, which requests need"),
+    ],
+)
+def test_the_base_url(url: str, base: str) -> None:
+    assert load({"prometheus_url": url}).base_url == base
+
+
+def test_rules_get_their_part() -> None:
+    flags = {"target_ports": "1", "target_missing_seconds": "2", "telemetry_seconds": "3"}
+    chosen = load({"prometheus_url": URL, **flags})
+    assert chosen.policy == Policy(target_ports=(1,), target_missing_seconds=2, telemetry_seconds=3)
+
+
+NO_NUMBER = "Input should be a valid number, unable to parse string as a number"
+NO_INTEGER = "Input should be a valid integer, unable to parse string as an integer"
+BAD = [
+    ("prometheus_url", "", "Input should be a valid URL, input is empty, but it is ''"),
+    ("prometheus_url", "prometheus:9090", "URL scheme should be 'http' or 'https', but it is 'prometheus:9090'"),
+    ("prometheus_url", "http://", "Input should be a valid URL, empty host, but it is 'http://'"),
+    ("prometheus_url", "http://h:99999", "Input should be a valid URL, invalid port number, but it is 'http://h:99999'"),
+    ("prometheus_url", "http://h/\x1b[1m\n:x" * 9999, "URL should have at most 2083 characters, but it is '"
+     + ("http://h/[1m :x" * 9)[:99] + "…'"),
+    ("prometheus_url", "http://reader:s3cret@h:99999", "Input should be a valid URL, invalid port number"),
+    ("prometheus_url", "ftp://reader:s3cret@h", "URL scheme should be 'http' or 'https'"),
+    ("prometheus_url", "http://reader:s3/cr@et@h:x", "Input should be a valid URL, invalid port number"),
+    ("prometheus_url", "http://h/?token=s3cret", "URL should end with its path, without ? or #"),
+    ("prometheus_url", "http://h/#part", "URL should end with its path, without ? or #, but it is 'http://h/#part'"),
+    ("poll_seconds", "", f"{NO_NUMBER}, but it is ''"),
+    ("poll_seconds", "5s", f"{NO_NUMBER}, but it is '5s'"),
+    ("poll_seconds", "0.19", "Input should be greater than or equal to 0.2, but it is '0.19'"),
+    ("poll_seconds", "301", "Input should be less than or equal to 300, but it is '301'"),
+    ("poll_seconds", "nan", "Input should be less than or equal to 300, but it is 'nan'"),
+    ("telemetry_seconds", "-1", "Input should be greater than or equal to 0, but it is '-1'"),
+    ("telemetry_seconds", "inf", "Input should be less than or equal to 3600, but it is 'inf'"),
+    ("target_ports", "", f"{NO_INTEGER}, but it is ''"),
+    ("target_ports", "9182,,9183", f"{NO_INTEGER}, but it is ''"),
+    ("target_ports", "9182 9183", f"{NO_INTEGER}, but it is '9182 9183'"),
+    ("target_ports", "0", "Input should be greater than or equal to 1, but it is '0'"),
+    ("target_ports", "9182,65536", "Input should be less than or equal to 65535, but it is '65536'"),
+    ("target_missing_seconds", "3601", "Input should be less than or equal to 3600, but it is '3601'"),
+    ("log_format", "JSON", "Input should be 'text' or 'json', but it is 'JSON'"),
+]  # fmt: skip
+
+
+def complaint(name: str, fault: str) -> str:
+    return f"gpu-topology: {PREFIX}{name.upper()} (--{name.replace('_', '-')}): {fault}\n"
+
+
+@pytest.mark.parametrize("by_flag", [True, False], ids=["flag", "variable"])
+@pytest.mark.parametrize(("name", "text", "fault"), BAD)
+def test_a_bad_value_is_told_in_one_line(  # noqa: PLR0913, PLR0917 - the columns, and two fixtures
+    name: str,
+    text: str,
+    fault: str,
+    by_flag: bool,  # noqa: FBT001 - a column
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(f"{PREFIX}PROMETHEUS_URL", URL)
+    arguments = ["run"]
+    if by_flag:
+        arguments += [f"--{name.replace('_', '-')}={text}"]
+    else:
+        monkeypatch.setenv(PREFIX + name.upper(), text)
+    assert (main(arguments), *capsys.readouterr()) == (2, "", complaint(name, fault))
+
+
+def test_every_setting_can_be_bad() -> None:
+    assert {name for name, _text, _fault in BAD} == {*NAMES}
+
+
+def test_a_bad_setting_of_a_plan_is_told_before_its_files_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["plan", "-f", "nowhere.yaml", f"--prometheus={URL}", "--poll-seconds=x"])
+    assert (code, *capsys.readouterr()) == (2, "", complaint("poll_seconds", f"{NO_NUMBER}, but it is 'x'"))
+
+
+def test_without_a_url_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (main(["run"]), *capsys.readouterr()) == (2, "", complaint("prometheus_url", "is needed"))
+
+
+def test_of_several_bad_values_the_first_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["run", "--log-format=xml", "--poll-seconds=x", f"--prometheus-url={URL}"])
+    assert (code, *capsys.readouterr()) == (2, "", complaint("poll_seconds", f"{NO_NUMBER}, but it is 'x'"))
+
+
+# ---- words
+
+
+def exit_of(arguments: list[str]) -> object:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return end.value.code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        pytest.param([], "the following arguments are required: COMMAND", id="no command"),
+        pytest.param(["walk"], "argument COMMAND: invalid choice: 'walk' (choose from", id="an unknown command"),
+        pytest.param(["run", "--pool-seconds=5"], "unrecognized arguments: --pool-seconds=5", id="an unknown flag"),
+        pytest.param(["run", "http://h"], "unrecognized arguments: http://h", id="a word too many"),
+        pytest.param(["run", "--poll-seconds"], "argument --poll-seconds: expected one argument", id="a flag alone"),
+    ],
+)
+def test_a_wrong_word_is_told(arguments: list[str], fault: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_of(arguments) == 2
+    out, told = capsys.readouterr()
+    assert out == ""
+    assert f"error: {fault}" in told.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("command", "left_out"), [("run", set()), ("plan", {"--telemetry-seconds", "--log-format"})], ids=["run", "plan"]
+)
+def test_help_names_every_setting_with_its_default(
+    command: str, left_out: set[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert exit_of([command, "--help"]) == 0
+    out, told = capsys.readouterr()
+    assert told == ""
+    _before, _title, shown = out.partition("\nsettings:\n")
+    defaults = re.findall(r"^  (--[a-z-]+).*?\((needed|default [^)]+)\)$", shown, re.MULTILINE | re.DOTALL)
+    assert defaults == [
+        (flag, default)
+        for flag, default in [
+            ("--prometheus-url", "needed"),
+            ("--poll-seconds", "default 5"),
+            ("--telemetry-seconds", "default 30"),
+            ("--target-ports", "default 9182,9183"),
+            ("--target-missing-seconds", "default 60"),
+            ("--log-format", "default text"),
+        ]
+        if flag not in left_out
+    ]
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (exit_of(["--version"]), *capsys.readouterr()) == (0, f"{controller.__version__}\n", "")
+
+
+# ---- as a program
+
+PROGRAM = """
+# At its end it tells what it imported, and whether httpx would log each request.
+import atexit, logging, sys
+atexit.register(lambda: print(
+    sorted({"asyncio", "httpx", "kopf", "kubernetes"} & {*sys.modules}), logging.getLogger("httpx").isEnabledFor(20)
+))
+from controller.__main__ import main
+sys.exit(main())
+"""
+
+
+def program(*arguments: str, home: Path, **environment: str) -> tuple[int, str, str]:
+    """Run it with nothing but what is given; return its exit code, what it tells at its end, and its complaint."""
+    given = {"PATH": os.defpath, "HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], env=given, cwd=home, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout.splitlines()[-1], done.stderr
+
+
+def test_a_bad_value_is_told_before_a_client_of_a_cluster_is_imported(tmp_path: Path) -> None:
+    assert program("run", home=tmp_path, GPU_TOPOLOGY_PROMETHEUS_URL="http://u:s3cret@") == (
+        2, "['asyncio'] False", complaint("prometheus_url", "Input should be a valid URL, empty host")
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        pytest.param(None, "there is no file 'kubeconfig'", id="no file"),
+        pytest.param("", "'kubeconfig' is no kubeconfig", id="an empty file"),
+        pytest.param("[]", "'kubeconfig' is no kubeconfig", id="a list"),
+        pytest.param(
+            "{}",
+            "Invalid kube-config file. Expected key current-context in kubeconfig",
+            id="a file that names no cluster",
+        ),
+        pytest.param(
+            "a: b\n c: d",
+            'mapping values are not allowed here in "kubeconfig", line 2, column 3',
+            id="a file that is no YAML",
+        ),
+    ],
+)
+def test_without_a_cluster_one_line_says_so(tmp_path: Path, written: str | None, why: str) -> None:
+    if written is not None:
+        (tmp_path / "kubeconfig").write_text(written)
+    assert program("run", f"--prometheus-url={URL}", home=tmp_path, KUBECONFIG="kubeconfig") == (
+        1,
+        "['asyncio', 'httpx', 'kopf', 'kubernetes'] False",
+        f"gpu-topology: No Kubernetes cluster is configured (KUBECONFIG, or run it as a pod): {why}\n",
+    )
+
+
+def test_without_kubeconfig_the_usual_file_is_looked_for(tmp_path: Path) -> None:
+    _code, _state, told = program("run", f"--prometheus-url={URL}", home=tmp_path)
+    assert told == (
+        "gpu-topology: No Kubernetes cluster is configured (KUBECONFIG, or run it as a pod): "
+        "there is no file '~/.kube/config'\n"
+    )
