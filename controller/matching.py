@@ -41,7 +41,7 @@ class Index:
             and (selector.job is None or selector.job == target.labels.get("job"))
             and _carries(target.labels, selector.match_labels)
         ]
-        return tuple(sorted(found, key=lambda target: (target.scrape_url, _scrape(target.labels))))
+        return tuple(sorted(found, key=lambda target: (target.scrape_url, sorted(target.labels.items()))))
 
     def samples(self, targets: Iterable[Target], selector: CardSelector) -> tuple[Sample, ...]:
         """Return the series that a card's targets gave and that are the card's.
