@@ -45,7 +45,7 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     recovered_seconds = inf if trusted.recovered_at is None else now.mono - trusted.recovered_at
     view = cards.View(seen, policy, watch, recovered_seconds)
     written: dict[str, float] = {}
-    suspects, soon = set[str](), list[float]()
+    suspects, soon = dict[str, float](), list[float]()
 
     def due(uid: str) -> bool:
         last = memory.written.get(uid)
@@ -55,9 +55,10 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
 
     judged, node_changes = [], []
     for node in world.nodes:
-        card = cards.assess(node, view, suspected=node.uid in memory.suspects)
+        suspect_since = memory.suspects.get(node.uid, now.mono)
+        card = cards.assess(node, view, suspected_seconds=now.mono - suspect_since)
         if card.suspect:
-            suspects.add(node.uid)
+            suspects[node.uid] = suspect_since
         if card.look_again is not None:
             soon.append(card.look_again)
         status = _choose(node.status, card.status, cards.quiet, cards.drifted, due=due(node.uid))
@@ -84,7 +85,7 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
         topologies=tuple(topology_changes),
         create_default=not world.topologies,
         look_again=min(soon, default=None),
-        memory=Memory(watch.marks, written, frozenset(suspects), trusted),
+        memory=Memory(watch.marks, written, suspects, trusted),
     )
 
 
