@@ -23,9 +23,16 @@ async def run(settings: Settings) -> None:
         reconciler = Reconciler(kube, prometheus, settings.policy, settings.poll_seconds)
         # Before kopf starts, which cancels at its end what was started after it.
         loop = asyncio.create_task(reconciler.run(), name="reconcile")
+        registry = _registry(kube, reconciler, configuration)
+
+        @kopf.on.cleanup(registry=registry)
+        async def end(**_: Any) -> None:  # noqa: ANN401 - kopf's many keywords
+            """End the loop first: kopf would wait for the requests that a pass has in flight."""
+            loop.cancel()
+
         watches = asyncio.create_task(
             kopf.operator(
-                registry=_registry(kube, reconciler, configuration),
+                registry=registry,
                 settings=_settings(),
                 clusterwide=True,
                 standalone=True,
