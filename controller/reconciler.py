@@ -30,6 +30,8 @@ BURST_SECONDS = 0.7
 """How long a burst may go on before it is taken in anyway."""
 RELIST_SECONDS = 30.0
 """How often everything is listed even though no watch has shown a change."""
+FIRST_RETRY_SECONDS = 1.0
+"""How soon an API server in trouble is asked again; twice as late each time, and with each poll at the latest."""
 WRITES_IN_FLIGHT = 32
 
 
@@ -55,6 +57,7 @@ class Reconciler:
         self._wake = asyncio.Event()
         self._listed = float("-inf")
         self._leave_alone_until = float("-inf")
+        self._troubles = 0
         self._said = ""
         self._events: asyncio.Queue[tuple[str, GpuNode | RuntimeTopology, Event]] = asyncio.Queue(maxsize=10_000)
 
@@ -83,7 +86,9 @@ class Reconciler:
             self._say(str(error))
             self._kube.distrust()
             self._leave_alone_until = self._clocks().mono + error.retry_after_seconds
-            return self._poll
+            self._troubles += 1
+            return min(self._poll, FIRST_RETRY_SECONDS * 2.0 ** min(self._troubles - 1, 10))
+        self._troubles = 0
         return min(self._poll, self._poll if decision.look_again is None else decision.look_again + 0.01)
 
     async def _gather(self) -> World:

@@ -285,7 +285,7 @@ def test_k05_an_api_server_that_asks_for_time_gets_it_also_from_one_who_is_woken
 
 
 @pytest.mark.parametrize("error", [ApiError("500"), RefusedError("403")], ids=["in trouble", "forbids lists"])
-def test_a_list_that_fails_is_tried_again_at_the_next_poll_and_said_once(
+def test_a_list_that_fails_is_tried_again_ever_later_but_with_each_poll_and_said_once(
     error: ApiError, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = Script()
@@ -294,10 +294,10 @@ def test_a_list_that_fails_is_tried_again_at_the_next_poll_and_said_once(
 
     async def story() -> None:
         async with running(script):
-            await asyncio.sleep(12)
+            await asyncio.sleep(23)
 
     run(story())
-    assert script.times("list") == [0, 5, 10]
+    assert script.times("list") == [0, 1, 3, 7, 12, 17, 22]
     assert caplog.messages == [str(error)]
 
 
