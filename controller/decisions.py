@@ -38,7 +38,7 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     """
     watch = Stopwatch(memory.marks, now)
     hosts = {matching.normal_host(node.spec.host) for node in world.nodes if node.spec}
-    before = memory.trust or Trust(failed=_was_failing(world.topologies))
+    before = memory.trust or _remembered(world.topologies, watch, now)
     observation, trusted = trust.weigh(world.observation, before, hosts, now.mono)
     failure = observation if isinstance(observation, SourceFailure) else None
     seen = matching.Index(observation) if isinstance(observation, Survey) else observation
@@ -89,9 +89,17 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     )
 
 
-def _was_failing(topologies: Iterable[RuntimeTopology]) -> bool:
-    sources = (conditions.find(one.status.conditions, Condition.SOURCE_AVAILABLE) for one in topologies if one.status)
-    return any(source and source.status is ConditionStatus.FALSE for source in sources)
+def _remembered(topologies: Iterable[RuntimeTopology], watch: Stopwatch, now: Instant) -> Trust:
+    """Read back after a restart whether Prometheus was away, and since when it is not."""
+    recovered_at = inf
+    for topology in topologies:
+        source = topology.status and conditions.find(topology.status.conditions, Condition.SOURCE_AVAILABLE)
+        if source and source.status is ConditionStatus.TRUE:
+            seconds = watch.seconds_since(topology.uid, "source", source.last_transition_time)
+            recovered_at = min(recovered_at, now.mono - seconds)
+        elif source:
+            return Trust(failed=True)
+    return Trust(recovered_at=None if recovered_at == inf else recovered_at)
 
 
 def _choose(

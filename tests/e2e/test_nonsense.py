@@ -99,12 +99,18 @@ NONSENSE: dict[str, tuple[Answer, str, str]] = {
     "a web page": (
         lambda request: send(request, HTTPStatus.OK, "<title>Sign in</title>"),
         "InvalidAnswer",
-        f"{NO_PROMETHEUS} (targets: no JSON, it begins with '<title>Sign in</title>')",
+        (
+            f"{NO_PROMETHEUS} (targets: Invalid JSON: expected value at line 1 column 1; "
+            "it begins with '<title>Sign in</title>')"
+        ),
     ),
     "JSON of another program": (
         lambda request: send(request, HTTPStatus.OK, '{"status": "success", "data": {"targets": []}}'),
         "InvalidAnswer",
-        f"{NO_PROMETHEUS} ('activeTargets')",
+        (
+            f"{NO_PROMETHEUS} (targets: data.activeTargets: Field required; "
+            """it begins with '{"status": "success", "data": {"targets": []}}')"""
+        ),
     ),
     "an error": (
         lambda request: send(request, HTTPStatus.INTERNAL_SERVER_ERROR, "out of\nmemory"),
