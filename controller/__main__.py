@@ -82,14 +82,14 @@ def _add_settings(parser: argparse.ArgumentParser, names: Iterable[str]) -> None
 def _run(chosen: Settings) -> int:
     import kopf  # noqa: PLC0415 - takes a second, which only the operator should wait for
 
-    from controller import kube, operator  # noqa: PLC0415 - as above
+    from controller import kube, operator, server  # noqa: PLC0415 - as above
 
     kopf.configure(log_format=kopf.LogFormat.JSON if chosen.log_format == "json" else kopf.LogFormat.FULL)
     for chatty in ("httpx", "kopf.objects"):  # they tell of each request and of each change that a watch shows
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         asyncio.run(operator.run(chosen))
-    except kube.KubeConfigError as error:
+    except (kube.KubeConfigError, server.ListenError) as error:
         return _fail(str(error))
     except Exception as error:
         while isinstance(error, ExceptionGroup):

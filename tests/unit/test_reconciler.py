@@ -11,6 +11,7 @@ import pytest
 from typing_extensions import override
 
 from controller import names, resources
+from controller.board import Board
 from controller.facts import (
     Event,
     GpuNode,
@@ -142,7 +143,8 @@ class ScriptedPrometheus(Prometheus):
 
 @asynccontextmanager
 async def running(script: Script, poll_seconds: float = POLL) -> AsyncIterator[Reconciler]:
-    reconciler = Reconciler(ScriptedKube(script), ScriptedPrometheus(script), Policy(), poll_seconds, clocks)
+    board = Board(asyncio.get_running_loop().time)
+    reconciler = Reconciler(ScriptedKube(script), ScriptedPrometheus(script), Policy(), poll_seconds, board, clocks)
     loop = asyncio.create_task(reconciler.run())
     await asyncio.sleep(0)
     yield reconciler
@@ -326,7 +328,8 @@ def test_a_fault_of_our_own_ends_the_loop(monkeypatch: pytest.MonkeyPatch) -> No
     script = Script()
 
     async def story() -> None:
-        reconciler = Reconciler(ScriptedKube(script), ScriptedPrometheus(script), Policy(), POLL, clocks)
+        board = Board(asyncio.get_running_loop().time)
+        reconciler = Reconciler(ScriptedKube(script), ScriptedPrometheus(script), Policy(), POLL, board, clocks)
         with pytest.raises(ExceptionGroup) as caught:
             await reconciler.run()
         assert caught.group_contains(ZeroDivisionError)
