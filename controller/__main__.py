@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 import controller
-from controller import settings
+from controller import settings, views
 from controller.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     what = "manifests: files, folders of them, or - for standard input"
     plan.add_argument("-f", "--filename", nargs="+", action="extend", required=True, metavar="FILE", help=what)
     what = "the cards in columns (the default), the RuntimeTopology, or the plain snapshot"
-    plan.add_argument("-o", "--output", choices=("table", "yaml", "json", "snapshot"), default="table", help=what)
+    plan.add_argument("-o", "--output", choices=views.OUTPUTS, default="table", help=what)
     plan.add_argument("-w", "--watch", action="store_true", help="go on, and print each change")
     _add_settings(plan, ("prometheus_url", "poll_seconds", "target_ports", "target_missing_seconds"))
     return parser
