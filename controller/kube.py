@@ -3,7 +3,8 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -257,3 +258,12 @@ def _message(error: ApiException) -> str:
         return bounded(str(json.loads(body)["message"]), _TEXT_LIMIT)
     except (ValueError, LookupError, TypeError):
         return bounded(body, _TEXT_LIMIT)
+
+
+@contextmanager
+def translating(doing: str) -> Iterator[None]:
+    """Turn what a request within raises into the one of ApiError's kinds that it is."""
+    try:
+        yield
+    except _FAILURES as error:
+        raise _translated(error, doing) from None

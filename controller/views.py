@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
@@ -79,14 +80,28 @@ def as_json(data: object) -> str:
     return text if _is_harmless(text) else json.dumps(data, indent=2)
 
 
-def as_yaml(documents: Iterable[object], dumper: type[yaml.SafeDumper] = yaml.SafeDumper) -> str:
+def as_yaml(documents: Iterable[object]) -> str:
     """Return YAML documents without a final line break, with the same care as JSON."""
     documents = list(documents)
     for unicode in (True, False):
-        text: str = yaml.dump_all(documents, Dumper=dumper, sort_keys=False, allow_unicode=unicode, explicit_start=True)
+        text: str = yaml.dump_all(
+            documents, Dumper=_Dumper, sort_keys=False, allow_unicode=unicode, explicit_start=True
+        )
         if _is_harmless(text):
             break
     return text.rstrip("\n")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quote what kubectl's YAML takes for a number or a truth and Python's does not, such as 1e3 and y."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None if re.match("[A-Za-z]{2}", text) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _text)
 
 
 def _is_harmless(text: str) -> bool:
