@@ -80,6 +80,7 @@ async def watch(name: str, output: str, fail_on: str | None) -> int:
         while True:
             try:
                 state, versions = await _read(cluster, name, output)
+                pause = BREATH_SECONDS
                 if (shown := state.show(output)) and shown != printed:
                     print(shown, flush=True)
                     printed = shown
@@ -88,7 +89,6 @@ async def watch(name: str, output: str, fail_on: str | None) -> int:
                 if state.verdict(fail_on) == REACHED:
                     return REACHED
                 await cluster.changed(versions)
-                pause = BREATH_SECONDS
             except ApiError as error:
                 if not pause:
                     raise
@@ -122,7 +122,7 @@ async def _apply(cluster: Cluster, manifests: Iterable[Json], before: Mapping[st
             succeeded = False
             continue
         if not dry_run:
-            done = "created" if name not in before else "unchanged" if before[name] == version else "configured"
+            done = "created" if version is None else "unchanged" if version == before.get(name) else "configured"
             print(f"{names.GPU_NODE.lower()}.{names.GROUP}/{name} {done}", flush=True)
     return succeeded
 
