@@ -67,7 +67,7 @@ async def connect() -> kubernetes.client.Configuration:
         elif not _any_exists(files):  # the client only warns of that, and then complains about an empty file
             raise FileNotFoundError(f"there is no file {files!r}")
         else:
-            await kubernetes.config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            await kubernetes.config.load_kube_config(files, client_configuration=configuration)  # type: ignore[no-untyped-call]
     except (kubernetes.config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError) as error:
         why = f"{files!r} is no kubeconfig" if isinstance(error, TypeError) else error
         text = f"No Kubernetes cluster is configured (KUBECONFIG, or run it as a pod): {why}"

@@ -20,7 +20,7 @@ LEVELS: Mapping[str, int] = {DegradationName.LIGHT: 1, DegradationName.HEAVY: 2}
 
 BREATH_SECONDS = 0.5
 """How long after a change the state is read: the operator writes several objects at once."""
-RETRY_SECONDS = (1.0, 15.0)
+RETRY_SECONDS = (0.5, 10.0)
 """How long an API server in trouble is left alone, first and at most."""
 
 _LINE_LIMIT = 2048

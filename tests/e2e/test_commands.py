@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from controller import manifests, names, resources
+from controller.__main__ import main
 from controller.facts import GpuNode, Instant, Policy, RuntimeTopology, Sample, Survey, Target, TargetHealth
 from controller.plan import Plan
 from lab import tools
@@ -42,10 +43,16 @@ OLD_FILE = {
 }
 
 
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    Scene(tmp_path_factory.mktemp("installed"), cluster.plane.kubeconfig, network=NETWORK).install()
+    return cluster
+
+
 @pytest.fixture
-def scene(cluster: Cluster, tmp_path: Path) -> Iterator[Scene]:
-    scene = Scene(tmp_path / "scene", cluster.plane.kubeconfig, network=NETWORK)
-    scene.install()
+def scene(installed: Cluster, tmp_path: Path) -> Iterator[Scene]:
+    """Put the lab together, with nothing in it started yet."""
+    scene = Scene(tmp_path / "scene", installed.plane.kubeconfig, network=NETWORK)
     yield scene
     scene.stop()
     scene.kubectl("delete", "gpunodes,runtimetopologies", "--all")
@@ -73,34 +80,32 @@ def publish(scene: Scene, plan: Plan) -> None:
         scene.kubectl("patch", kind, one.name, "--subresource=status", "--type=merge", f"--patch={patch}")
 
 
-def run(scene: Scene, *words: str, stdin: str = "") -> tuple[int, str, str]:
-    return call(scene.kubectl.kubeconfig, *words, stdin=stdin)
+Command = Callable[..., tuple[int, str, str]]
 
 
-def call(kubeconfig: Path, *words: str, stdin: str) -> tuple[int, str, str]:
-    """Return a command's exit code, its answer, and what it complains about."""
-    done = subprocess.run(
-        [SCRIPTS / "gpu-topology", *words],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"KUBECONFIG": str(kubeconfig)},
-    )
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture
+def run(
+    installed: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """Return what runs a command and returns its exit code, its answer, and what it complains about."""
+    monkeypatch.setenv("KUBECONFIG", str(installed.plane.kubeconfig))
+
+    def run(*words: str, old: object = None) -> tuple[int, str, str]:
+        file = tmp_path / "old.json"
+        file.write_text(json.dumps(old))
+        code = main([*words, str(file)] if old else words)
+        return code, *capsys.readouterr()
+
+    return run
 
 
-def test_what_is_imported_from_the_old_file_is_what_a_live_cluster_exports(scene: Scene) -> None:
-    old = json.dumps(OLD_FILE)
+def test_what_is_imported_from_the_old_file_is_what_a_live_cluster_exports(scene: Scene, run: Command) -> None:
     rx9070, rx7900xt = "gpunode.runtime.ialab.dev/rx9070", "gpunode.runtime.ialab.dev/rx7900xt"
-    assert run(scene, "import", "-", "--apply", stdin=old) == (0, f"{rx7900xt} created\n{rx9070} created\n", "")
-    larger = old.replace("20", "24")
-    assert run(scene, "import", "-", "--apply", stdin=larger) == (
-        0,
-        f"{rx7900xt} configured\n{rx9070} unchanged\n",
-        "",
-    )
-    run(scene, "import", "-", "--apply", stdin=old)
+    assert run("import", "--apply", old=OLD_FILE) == (0, f"{rx7900xt} created\n{rx9070} created\n", "")
+    larger = json.loads(json.dumps(OLD_FILE).replace("20", "24"))
+    changed = f"{rx7900xt} configured\n{rx9070} unchanged\n"
+    assert run("import", "--apply", old=larger) == (0, changed, "")
+    assert run("import", "--apply", old=OLD_FILE) == (0, changed, "")
 
     scene.hosts["node-1"].switch(State.UP)
     scene.watch_hosts()
@@ -108,7 +113,7 @@ def test_what_is_imported_from_the_old_file_is_what_a_live_cluster_exports(scene
     operator = scene.operator().start()
 
     def exported() -> dict[str, list[dict[str, object]]] | None:
-        code, snapshot, _ = run(scene, "export")
+        code, snapshot, _ = run("export")
         state: dict[str, list[dict[str, object]]] = json.loads(snapshot or "{}")
         return state if code == 0 and state["active_gpus"] and state["inventory_gpus"] else None
 
@@ -118,9 +123,9 @@ def test_what_is_imported_from_the_old_file_is_what_a_live_cluster_exports(scene
     assert all(isinstance(value, float | int) for value in readings.values()), readings
 
 
-def test_an_import_that_the_api_server_refuses_in_part_applies_nothing(scene: Scene) -> None:
+def test_an_import_that_the_api_server_refuses_in_part_applies_nothing(scene: Scene, run: Command) -> None:
     scene.kubectl.apply(scene.samples.replace("vramGb: 16", "vramGb: 32").replace("name: rx7900xt", "name: other"))
-    code, answer, complaint = run(scene, "import", "-", "--apply", stdin=json.dumps(OLD_FILE))
+    code, answer, complaint = run("import", "--apply", old=OLD_FILE)
     assert (code, answer) == (1, "")
     refused, nothing = complaint.splitlines()
     assert refused.startswith("gpu-topology: Cannot apply gpunodes rx9070: 409 Conflict: Apply failed with 1 conflict")
@@ -132,10 +137,10 @@ def test_an_import_that_the_api_server_refuses_in_part_applies_nothing(scene: Sc
     ]
 
 
-def test_kubectl_reads_from_an_import_what_stands_in_the_file(scene: Scene) -> None:
+def test_kubectl_reads_from_an_import_what_stands_in_the_file(scene: Scene, run: Command) -> None:
     models = ["1e3", "0o17", "y", "no", "~", "null", "1_0", "2026-01-01", "é: #", "'\"", "显卡\u202e!", "[x]", "-"]
     cards = [{"name": name, "host": f"{index}e3", "vram_gb": 16, "n": name} for index, name in enumerate(models)]
-    code, printed, _ = run(scene, "import", "-", stdin=json.dumps({"inventory_gpus": cards}))
+    code, printed, _ = run("import", old={"inventory_gpus": cards})
     scene.kubectl.apply(printed)
     stored = scene.kubectl.json("get", "gpunodes")["items"]
     read = [
@@ -145,39 +150,45 @@ def test_kubectl_reads_from_an_import_what_stands_in_the_file(scene: Scene) -> N
     assert (code, sorted(read)) == (0, sorted((card["name"], card["host"], card["name"]) for card in cards))
 
 
-def test_a_live_state_looks_as_its_plan_did_and_its_exit_code_says_how_bad_it_is(scene: Scene, plan: Plan) -> None:
+def test_a_live_state_looks_as_its_plan_did_and_its_exit_code_says_how_bad_it_is(
+    scene: Scene, plan: Plan, run: Command
+) -> None:
     table = f"{plan.show('table')}\n"
     assert "inventory_only\n" in table
-    assert run(scene, "get") == (0, table, "")
-    assert run(scene, "get", "--fail-on=LIGHT") == (3, table, "")
-    assert run(scene, "export") == (0, f"{plan.show('snapshot')}\n", "")
-    code, printed, complaint = run(scene, "get", "--output=json")
+    assert run("get") == (0, table, "")
+    assert run("get", "--fail-on=LIGHT") == (3, table, "")
+    assert run("export") == (0, f"{plan.show('snapshot')}\n", "")
+    code, printed, complaint = run("get", "--output=json")
     assert (code, json.loads(printed), complaint) == (0, scene.kubectl.json("get", "runtimetopology", "cluster"), "")
-    assert run(scene, "get", "--topology=other") == (4, "", "gpu-topology: there is no RuntimeTopology 'other'\n")
+    assert run("get", "--topology=other") == (4, "", "gpu-topology: there is no RuntimeTopology 'other'\n")
 
     plugin = subprocess.run(
         [tools.kubectl(), "gpu-topology", "get"],
         capture_output=True,
         text=True,
         check=True,
-        env=os.environ | {"KUBECONFIG": str(scene.kubectl.kubeconfig), "PATH": f"{SCRIPTS}:{os.environ['PATH']}"},
+        env=os.environ
+        | {"KUBECONFIG": str(scene.kubectl.kubeconfig), "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}"},
     )
     assert plugin.stdout == table
 
 
-def test_a_topology_that_nobody_has_judged_is_no_state(scene: Scene) -> None:
+def test_a_topology_that_nobody_has_judged_is_no_state(scene: Scene, run: Command) -> None:
     scene.kubectl.apply(scene.samples)
     expected = "gpu-topology: RuntimeTopology 'cluster' has no mode yet: no operator has judged it\n"
-    assert run(scene, "get", "--fail-on=HEAVY") == (4, "", expected)
+    assert run("get", "--fail-on=HEAVY") == (4, "", expected)
 
 
-def test_a_cluster_that_cannot_be_asked_is_said_in_one_line(scene: Scene, tmp_path: Path) -> None:
+def test_a_cluster_that_cannot_be_asked_is_said_in_one_line(
+    scene: Scene, run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = json.loads(scene.kubectl.kubeconfig.read_text())
     config["clusters"][0]["cluster"]["server"] = f"https://{NETWORK}99:6443"
     elsewhere = tmp_path / "kubeconfig"
     elsewhere.write_text(json.dumps(config))
-    for words in (["get"], ["watch"], ["export"], ["import", "-", "--apply"]):
-        done = call(elsewhere, *words, stdin=json.dumps(OLD_FILE))
+    monkeypatch.setenv("KUBECONFIG", str(elsewhere))
+    for words, old in ((["get"], None), (["watch"], None), (["export"], None), (["import", "--apply"], OLD_FILE)):
+        done = run(*words, old=old)
         assert (done[:2], done[2].count("\n")) == ((1, ""), 1)
         assert done[2].startswith("gpu-topology: Cannot list ")
 
@@ -186,12 +197,11 @@ def test_a_watch_shows_each_change_over_a_restart_of_the_api_server(
     cluster: Cluster, scene: Scene, plan: Plan, tmp_path: Path
 ) -> None:
     log = tmp_path / "watch.log"
-    environment = {"KUBECONFIG": str(scene.kubectl.kubeconfig)}
-    watch = Process([SCRIPTS / "gpu-topology", "watch"], log, env=environment).start()
+    watch = Process([SCRIPTS / "gpu-topology", "watch"], log, env={"KUBECONFIG": str(scene.kubectl.kubeconfig)}).start()
     first = f"{plan.show('table')}\n"
     wait_for("the state", lambda: log.read_text() == first, 10, watch)
 
-    cluster.plane.stop_api_server()
+    cluster.plane.crash_api_server()
     wait_for("a word about the API server", lambda: "gpu-topology: Cannot " in log.read_text(), 10, watch)
     cluster.plane.start_api_server()
     url, labels = f"http://{NETWORK}50:9183/metrics", {"job": "gpu", "instance": f"{NETWORK}50:9183"}
