@@ -16,6 +16,7 @@ from controller.__main__ import main
 from controller.facts import GpuNode, Instant, Policy, RuntimeTopology, Sample, Survey, Target, TargetHealth
 from controller.plan import Plan
 from lab import tools
+from lab.controlplane import ControlPlane
 from lab.exporters import State
 from lab.processes import Process, wait_for
 from lab.scene import Scene
@@ -58,10 +59,9 @@ def scene(installed: Cluster, tmp_path: Path) -> Iterator[Scene]:
     scene.kubectl("delete", "gpunodes,runtimetopologies", "--all")
 
 
-@pytest.fixture
-def plan(scene: Scene, tmp_path: Path) -> Plan:
+def judge(scene: Scene) -> Plan:
     """Return what an operator would say of the lab's cards while no target is known, and have the cluster say it."""
-    file = tmp_path / "samples.yaml"
+    file = scene.folder / "samples.yaml"
     file.write_text(scene.samples)
     plan = Plan(manifests.read([str(file)]), Policy())
     plan.take_in(Survey((), ()), Instant(START, 0))
@@ -150,9 +150,8 @@ def test_kubectl_reads_from_an_import_what_stands_in_the_file(scene: Scene, run:
     assert (code, sorted(read)) == (0, sorted((card["name"], card["host"], card["name"]) for card in cards))
 
 
-def test_a_live_state_looks_as_its_plan_did_and_its_exit_code_says_how_bad_it_is(
-    scene: Scene, plan: Plan, run: Command
-) -> None:
+def test_a_live_state_looks_as_its_plan_did_and_its_exit_code_says_how_bad_it_is(scene: Scene, run: Command) -> None:
+    plan = judge(scene)
     table = f"{plan.show('table')}\n"
     assert "inventory_only\n" in table
     assert run("get") == (0, table, "")
@@ -193,17 +192,21 @@ def test_a_cluster_that_cannot_be_asked_is_said_in_one_line(
         assert done[2].startswith("gpu-topology: Cannot list ")
 
 
-def test_a_watch_shows_each_change_over_a_restart_of_the_api_server(
-    cluster: Cluster, scene: Scene, plan: Plan, tmp_path: Path
-) -> None:
-    log = tmp_path / "watch.log"
+def test_a_watch_shows_each_change_over_a_restart_of_the_api_server(tmp_path: Path) -> None:
+    with ControlPlane.start(tmp_path / "control-plane") as plane:
+        scene = Scene(tmp_path / "scene", plane.kubeconfig, network=NETWORK)
+        scene.install()
+        watch_over_a_restart(plane, scene, judge(scene), tmp_path / "watch.log")
+
+
+def watch_over_a_restart(plane: ControlPlane, scene: Scene, plan: Plan, log: Path) -> None:
     watch = Process([SCRIPTS / "gpu-topology", "watch"], log, env={"KUBECONFIG": str(scene.kubectl.kubeconfig)}).start()
     first = f"{plan.show('table')}\n"
     wait_for("the state", lambda: log.read_text() == first, 10, watch)
 
-    cluster.plane.crash_api_server()
+    plane.crash_api_server()
     wait_for("a word about the API server", lambda: "gpu-topology: Cannot " in log.read_text(), 10, watch)
-    cluster.plane.start_api_server()
+    plane.start_api_server()
     url, labels = f"http://{NETWORK}50:9183/metrics", {"job": "gpu", "instance": f"{NETWORK}50:9183"}
     target = Target(url, f"{NETWORK}50", 9183, labels, TargetHealth.UP, "")
     plan.take_in(Survey((target,), (Sample("gpu_temp_c", labels, 32.0),)), Instant(START + timedelta(seconds=60), 60))
