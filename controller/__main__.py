@@ -27,6 +27,12 @@ examples:
   gpu-topology plan -f gpunodes.yaml --prometheus http://192.168.1.40:9090
   gpu-topology plan -f gpunodes/ --prometheus http://192.168.1.40:9090 --watch
   kubectl get gpunodes -o yaml | gpu-topology plan -f - --prometheus http://192.168.1.40:9090 -o snapshot
+
+exit codes:
+  0    Prometheus has answered
+  1    it has not, or the manifests cannot be read
+  2    the words of the command or the settings are wrong
+  130  interrupted with Ctrl-C
 """
 
 _IMPORT_WHAT = """\
