@@ -137,7 +137,7 @@ def _parser(complete_files: object = None) -> argparse.ArgumentParser:
     files.complete = complete_files  # type: ignore[attr-defined]
     _add_output(plan)
     plan.add_argument("-w", "--watch", action="store_true", help="go on, and print each change")
-    _add_settings(plan, ("prometheus_url", "poll_seconds", "target_ports", "target_missing_seconds"))
+    _add_settings(plan, ("prometheus_url", "poll_seconds", "target_ports", "target_missing_seconds", "profiles_file"))
 
     what = "print the topology of the cluster of KUBECONFIG"
     get = _add(commands, "get", _get, what, _GET_EXAMPLES)
@@ -301,7 +301,7 @@ def _fail(text: str, code: int = FAILURE) -> int:
 
 
 def _shown(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return ",".join(map(str, value)) if isinstance(value, tuple) else "none" if value is None else str(value)
 
 
 if __name__ == "__main__":

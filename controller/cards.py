@@ -86,7 +86,7 @@ def assess(node: GpuNode, view: View, *, suspected_seconds: float) -> Assessment
         return Assessment(_held(node, held, targets, watch), suspect=suspect, look_again=wait)
     if not verdict.current:
         return Assessment(_held(node, verdict, targets, watch))
-    values = readings.read(samples) if verdict.health is Health.ONLINE else Readings()
+    values = readings.read(samples, view.policy.profiles) if verdict.health is Health.ONLINE else Readings()
     status = _status(node, verdict, targets, values, watch)
     if verdict.reason is Reason.TARGET_MISSING and verdict.phase is Phase.ONLINE:
         if missing is None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import inf
 from typing import TypeVar
 
-from controller import cards, conditions, matching, topologies, trust
+from controller import cards, conditions, matching, readings, topologies, trust
 from controller.facts import (
     ConditionStatus,
     Decision,
@@ -41,7 +41,7 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     before = memory.trust or _remembered(world.topologies, watch, now)
     observation, trusted = trust.weigh(world.observation, before, hosts, now.mono)
     failure = observation if isinstance(observation, SourceFailure) else None
-    seen = matching.Index(observation) if isinstance(observation, Survey) else observation
+    seen = _index(observation, policy) if isinstance(observation, Survey) else observation
     recovered_seconds = inf if trusted.recovered_at is None else now.mono - trusted.recovered_at
     view = cards.View(seen, policy, watch, recovered_seconds)
     written: dict[str, float] = {}
@@ -87,6 +87,11 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
         look_again=min(soon, default=None),
         memory=Memory(watch.marks, written, suspects, trusted),
     )
+
+
+def _index(survey: Survey, policy: Policy) -> matching.Index:
+    samples = readings.recognise(survey.samples, policy.profiles)
+    return matching.Index(replace(survey, samples=samples))
 
 
 def _remembered(topologies: Iterable[RuntimeTopology], watch: Stopwatch, now: Instant) -> Trust:

@@ -20,6 +20,7 @@ from controller.facts import (
 from controller.manifests import Declared
 from controller.names import Reason
 from controller.plan import Plan
+from controller.profiles import built_in
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 READINGS = {"gpu_temp_c": 32.0, "gpu_load_pct": 0.0, "gpu_power_w": 49.0, "gpu_fan_rpm": 950.0}
@@ -63,7 +64,7 @@ def at(seconds: float) -> Instant:
 
 @pytest.fixture
 def plan() -> Plan:
-    plan = Plan(LAB, Policy())
+    plan = Plan(LAB, Policy(profiles=built_in()))
     plan.take_in(survey(), at(0))
     return plan
 

@@ -11,6 +11,7 @@ import pytest
 import controller
 from controller.__main__ import main
 from controller.facts import Policy
+from controller.profiles import built_in
 from controller.settings import PREFIX, Settings, load
 
 URL = "http://192.168.1.40:9090"
@@ -34,6 +35,7 @@ DEFAULTS = {
     "telemetry_seconds": 30,
     "target_ports": [9182, 9183],
     "target_missing_seconds": 60,
+    "profiles_file": None,
     "listen": "127.0.0.1:8080",
     "serve_topology": True,
     "log_format": "text",
@@ -104,7 +106,9 @@ def test_where_to_listen(listen: str, address: tuple[str, int] | None) -> None:
 def test_rules_get_their_part() -> None:
     flags = {"target_ports": "1", "target_missing_seconds": "2", "telemetry_seconds": "3"}
     chosen = load({"prometheus_url": URL, **flags})
-    assert chosen.policy == Policy(target_ports=(1,), target_missing_seconds=2, telemetry_seconds=3)
+    assert chosen.policy == Policy(
+        profiles=built_in(), target_ports=(1,), target_missing_seconds=2, telemetry_seconds=3
+    )
 
 
 NO_NUMBER = "Input should be a valid number, unable to parse string as a number"
@@ -137,6 +141,7 @@ BAD = [
     ("target_ports", "0", "Input should be greater than or equal to 1, but it is '0'"),
     ("target_ports", "9182,65536", "Input should be less than or equal to 65535, but it is '65536'"),
     ("target_missing_seconds", "3601", "Input should be less than or equal to 3600, but it is '3601'"),
+    ("profiles_file", "nowhere.yaml", "nowhere.yaml: No such file or directory"),
     ("log_format", "JSON", "Input should be 'text' or 'json', but it is 'JSON'"),
 ]  # fmt: skip
 
@@ -230,6 +235,7 @@ def test_help_names_every_setting_with_its_default(
             ("--telemetry-seconds", "default 30"),
             ("--target-ports", "default 9182,9183"),
             ("--target-missing-seconds", "default 60"),
+            ("--profiles-file", "default none"),
             ("--listen", "default 127.0.0.1:8080"),
             ("--serve-topology", "default True"),
             ("--log-format", "default text"),
