@@ -53,7 +53,7 @@ def recognise(samples: Iterable[Sample], profiles: Sequence[Profile]) -> tuple[S
     for rank, profile in enumerate(profiles):
         for name in profile.fingerprint:
             by_fingerprint[name].append(rank)
-    known = [profile.series for profile in profiles]
+    wanted = [_wanted(profile) for profile in profiles]
     found: list[Sample] = []
     for scrape in scrapes.values():
         names = {sample.name for sample in scrape}
@@ -61,8 +61,25 @@ def recognise(samples: Iterable[Sample], profiles: Sequence[Profile]) -> tuple[S
             profile = profiles[rank]
             failing = any(sample.name == profile.success and sample.value == 0 for sample in scrape)
             if not failing and names.isdisjoint(profile.absent):
-                found += _joined([sample for sample in scrape if sample.name in known[rank]], profile)
+                found += _joined([sample for sample in scrape if _speaks(sample, wanted[rank])], profile)
     return tuple(found)
+
+
+def _wanted(profile: Profile) -> Mapping[str, Sequence[Mapping[str, str]]]:
+    """Return by name the labels that a series must have to speak of a card, in any of these ways."""
+    ways: defaultdict[str, list[Mapping[str, str]]] = defaultdict(list)
+    sources = [source for several in profile.readings.values() for source in several]
+    for source in sources:
+        ways[source.series].append(source.where)
+        for name in source.plus:
+            ways[name].append({})
+    for name in profile.series:
+        ways[name] = ways[name] or [{}]
+    return ways
+
+
+def _speaks(sample: Sample, wanted: Mapping[str, Sequence[Mapping[str, str]]]) -> bool:
+    return any(carries(sample.labels, where) for where in wanted.get(sample.name, ()))
 
 
 def _joined(samples: Iterable[Sample], profile: Profile) -> Iterator[Sample]:
