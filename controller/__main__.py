@@ -11,6 +11,7 @@ from pathlib import Path
 
 import controller
 from controller import names, settings, views
+from controller.facts import Observation, SourceFailure
 from controller.settings import Settings
 from controller.texts import bounded
 
@@ -98,6 +99,12 @@ examples:
   gpu-topology completion fish > ~/.config/fish/completions/gpu-topology.fish
 """
 
+_DISCOVER_EXAMPLES = """\
+examples:
+  gpu-topology discover --prometheus http://192.168.1.40:9090 > gpunodes.yaml
+  gpu-topology discover --prometheus http://192.168.1.40:9090 | gpu-topology plan -f - --prometheus http://192.168.1.40:9090
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
@@ -138,6 +145,10 @@ def _parser(complete_files: object = None) -> argparse.ArgumentParser:
     _add_output(plan)
     plan.add_argument("-w", "--watch", action="store_true", help="go on, and print each change")
     _add_settings(plan, ("prometheus_url", "poll_seconds", "target_ports", "target_missing_seconds", "profiles_file"))
+
+    what = "print a GpuNode, ready to apply, for each card that Prometheus shows"
+    discover = _add(commands, "discover", _discover, what, _DISCOVER_EXAMPLES)
+    _add_settings(discover, ("prometheus_url", "poll_seconds", "target_ports", "profiles_file"))
 
     what = "print the topology of the cluster of KUBECONFIG"
     get = _add(commands, "get", _get, what, _GET_EXAMPLES)
@@ -241,6 +252,27 @@ def _plan(chosen: Settings, *, filename: Sequence[str], output: str, watch: bool
         return _fail(f"no GpuNode is declared in {', '.join(filename)}")
     answered = asyncio.run(plan.run(plan.Plan(declared, chosen.policy), chosen, output, watch=watch))
     return SUCCESS if answered else FAILURE
+
+
+def _discover(chosen: Settings) -> int:
+    from controller import discovery  # noqa: PLC0415 - the operator declares no cards
+    from controller.prometheus import Prometheus  # noqa: PLC0415 - httpx takes a moment
+
+    async def ask() -> Observation:
+        async with Prometheus(chosen.base_url, chosen.timeout_seconds, chosen.series) as prometheus:
+            return await prometheus.survey()
+
+    observation = asyncio.run(ask())
+    if isinstance(observation, SourceFailure):
+        return _fail(observation.message)
+    proposals, left_out = discovery.propose(observation, chosen.policy)
+    for proposal in proposals:
+        print(discovery.manifest(proposal), end="")
+    for what in left_out:
+        print(f"gpu-topology: left out {what}", file=sys.stderr)
+    if observation.partial:
+        print(f"gpu-topology: the answer is not whole: {observation.partial}", file=sys.stderr)
+    return SUCCESS if proposals else _fail(f"no card is recognised among {len(observation.targets)} targets")
 
 
 def _get(*, topology: str, output: str, fail_on: str | None) -> int:

@@ -1,6 +1,8 @@
 """Every exporter as it is in the field: served, scraped by a real Prometheus, and read as the operator reads it."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -8,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from controller import matching, profiles, readings
+from controller import discovery, matching, profiles, readings
 from controller.exporters import Profile
-from controller.facts import CardSelector, GpuNodeSpec, Readings, Survey, TargetHealth
+from controller.facts import CardSelector, GpuNodeSpec, Policy, Readings, Survey, TargetHealth
 from controller.prometheus import Prometheus as Source
 from lab.exporters import Exporter
 from lab.processes import wait_for
 from lab.prometheus import Prometheus
+from tests.conftest import Cluster
 
 NETWORK = "127.1.10."
 PORT = 9183
@@ -27,36 +30,40 @@ Card = tuple[Mapping[str, str], Readings | str]
 
 
 @pytest.fixture(scope="module")
-def survey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survey]:
-    """Serve all pages at once, and return what a real Prometheus shows of them."""
-    own = tmp_path_factory.mktemp("profiles") / "profiles.yaml"
-    own.write_text(example_of_the_docs())
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """Serve all pages at once to a real Prometheus."""
     prometheus = Prometheus(tmp_path_factory.mktemp("exporters") / "prometheus", (f"{NETWORK}40", 9090))
     with ExitStack() as last_first:
         for name, page in PAGES.items():
-            exporter = Exporter(HOSTS[name], PORT, page.read_text)
-            last_first.callback(exporter.close)
+            last_first.callback(Exporter(HOSTS[name], PORT, page.read_text).close)
         prometheus.watch({"gpu": [(host, PORT) for host in HOSTS.values()]})
         last_first.callback(prometheus.stop)
-        prometheus.start()
+        yield prometheus.start()
 
-        async def ask() -> tuple[set[tuple[str, str]], Survey] | None:
-            async with Source(prometheus.url, 5, profiles.series(profiles.load(own))) as source:
-                answer = await source.survey()
-            assert isinstance(answer, Survey), answer
-            scrapes = {
-                (target.scrape_url, target.last_scrape)
-                for target in answer.targets
-                if target.health is not TargetHealth.UNKNOWN
-            }
-            fresh = scrapes if len(scrapes) == len(PAGES) and scrapes.isdisjoint(before) else set()
-            return (fresh, answer) if fresh else None
 
-        before: set[tuple[str, str]] = set()
-        before, _ = wait_for("all are scraped", lambda: asyncio.run(ask()), 20)
-        # A target is up some milliseconds before the series of that scrape can be queried: the next one is waited for.
-        _, again = wait_for("all are scraped again", lambda: asyncio.run(ask()), 20)
-        yield again
+@pytest.fixture(scope="module")
+def survey(prometheus: Prometheus, tmp_path_factory: pytest.TempPathFactory) -> Survey:
+    """Return what Prometheus shows of all pages, also of the series of the docs' example."""
+    own = tmp_path_factory.mktemp("profiles") / "profiles.yaml"
+    own.write_text(example_of_the_docs())
+
+    async def ask() -> tuple[set[tuple[str, str]], Survey] | None:
+        async with Source(prometheus.url, 5, profiles.series(profiles.load(own))) as source:
+            answer = await source.survey()
+        assert isinstance(answer, Survey), answer
+        scrapes = {
+            (target.scrape_url, target.last_scrape)
+            for target in answer.targets
+            if target.health is not TargetHealth.UNKNOWN
+        }
+        fresh = len(scrapes) == len(PAGES) and scrapes.isdisjoint(before)
+        return (scrapes, answer) if fresh else None
+
+    before: set[tuple[str, str]] = set()
+    before, _ = wait_for("all are scraped", lambda: asyncio.run(ask()), 20)
+    # A target is up some milliseconds before the series of that scrape can be queried: the next one is waited for.
+    _, again = wait_for("all are scraped again", lambda: asyncio.run(ask()), 20)
+    return again
 
 
 RTX_3090 = Readings(gpu_temp_c=57, gpu_load_pct=93, gpu_power_w=288.43, gpu_fan_pct=62, gpu_memory_used_gb=20.51)
@@ -178,3 +185,84 @@ def seen(survey: Survey, page: str, labels: Mapping[str, str], known: tuple[Prof
     assert [target.health for target in targets] == [TargetHealth.UP]
     samples = index.samples(targets, spec.card)
     return readings.read(samples, known) if samples else NO_CARD
+
+
+UNKNOWN = 1
+"""What stands for a size that no exporter tells, under a comment that says so."""
+DISCOVERED: Sequence[tuple[str, str | None, int, Mapping[str, str] | None]] = [
+    ("HYPOTHETICAL_custom_9183", "AMD Radeon RX 9070", UNKNOWN, None),
+    ("all_smi", "AMD Radeon RX 7900 XT", 20, None),
+    ("amd_device_metrics_exporter_mi300x_prefixed", "AMD INSTINCT MI300X", 192, None),
+    ("amd_device_metrics_exporter_old_zeros", None, UNKNOWN, None),
+    ("amd_device_metrics_exporter_radeon", "Navi 31 [Radeon RX 7900 XT]", 20, None),
+    # No label is in all series of one of these cards.
+    ("amd_smi_exporter_deprecated", "instinctmi210", UNKNOWN, None),
+    ("amd_smi_exporter_deprecated", "instinctmi210", UNKNOWN, None),
+    ("amdgpu_exporter_martinemrich", "AMD Radeon RX 7900 XT", 20, None),
+    ("dcgm_current", "NVIDIA GeForce RTX 3090", 24, {"UUID": "GPU-1f0c9d2a-7b34-4e51-9a60-0c5d1e2f3a4b"}),
+    ("dcgm_current", "NVIDIA GeForce RTX 3090", 24, {"UUID": "GPU-9e8d7c6b-5a49-4382-b170-6f5e4d3c2b1a"}),
+    ("dcgm_custom_csv_fan_total", "NVIDIA GeForce RTX 3090", 24, None),
+    ("dcgm_legacy_blank_sentinels", None, UNKNOWN, None),
+    ("dcgm_mig_k8s", "NVIDIA A30", UNKNOWN, None),
+    ("dcgm_old_namespace", None, 16, None),
+    ("dcgm_shared_pods", "NVIDIA GeForce RTX 3090", UNKNOWN, None),
+    ("gpustack_worker", "NVIDIA GeForce RTX 3090", 24, None),
+    ("hardware_exporter_windows", "AMD Radeon RX 9070", UNKNOWN, None),
+    ("intel_gpu_exporter_onedr0p", None, UNKNOWN, None),
+    ("intel_xpum_v1", "Intel(R) Data Center GPU Flex 170", UNKNOWN, None),
+    ("intel_xpumd_v2_otel", "Intel(R) Arc(TM) Pro B60 Graphics", 24, None),
+    ("librehardwaremonitor_builtin", "AMD Radeon RX 9070", 16, None),
+    ("macmon_apple", "Apple M3 Pro", 36, None),
+    ("node_exporter_drm_unreadable_zero", None, UNKNOWN, None),
+    ("node_exporter_hwmon_drm_amdgpu", None, 16, {"card": "card1"}),
+    ("nvidia_gpu_exporter", "NVIDIA GeForce RTX 3090", 24, None),
+    ("nvidia_gpu_exporter_datacenter_mig", "NVIDIA H100 80GB HBM3", 80, None),
+    ("nvidia_gpu_prometheus_exporter_mindprince", "GeForce GTX 1080 Ti", 11, None),
+    ("nvtop_exporter_spotdemo4", "DG2 (Arc A770)", 16, None),
+    ("nvtop_exporter_virtuos", "NVIDIA L4", 24, None),
+    ("ohmgraphite_amd", "AMD Radeon RX 7900 XT", 20, None),
+    ("rocm_smi_exporter_raykrueger", "Navi 31 [Radeon RX 7900 XT/7900 XTX/7900 GRE/7900M]", 20, None),
+    ("telegraf_amd_rocm_smi", "Radeon RX 7900 XT", 20, None),
+    ("telegraf_nvidia_smi", "NVIDIA GeForce RTX 3090", 24, None),
+    ("windows_exporter_gpu", "AMD Radeon RX 7900 XT", 20, {"name": "AMD Radeon RX 7900 XT"}),
+]
+
+
+def test_discover_proposes_the_cards_of_all_pages(survey: Survey) -> None:
+    proposals, left_out = discovery.propose(survey, Policy(profiles=profiles.built_in()))
+    pages = {host: page for page, host in HOSTS.items()}
+    shown = [(pages[one.spec.host], one.spec.model, one.spec.vram_gb, one.spec.card.match_labels) for one in proposals]
+    assert sorted(shown, key=str) == sorted(DISCOVERED, key=str)
+    told = {one.name for one in proposals if "vramGb is not known" in " ".join(one.notes)}
+    assert told == {one.name for one in proposals if one.spec.vram_gb == UNKNOWN}
+    drm, windows = HOSTS["node_exporter_hwmon_drm_amdgpu"], HOSTS["windows_exporter_gpu"]
+    assert sorted(left_out) == sorted(
+        [
+            f"a card on {drm}: its 0.5 GB of memory are those of integrated graphics",
+            f"AMD Radeon(TM) Graphics on {windows}: its 0.48 GB of memory are those of integrated graphics",
+        ]
+    )
+
+
+def test_what_discover_prints_can_be_planned_and_applied(
+    prometheus: Prometheus, survey: Survey, cluster: Cluster
+) -> None:
+    assert survey
+    printed = gpu_topology("discover", prometheus)
+    assert printed.returncode == 0
+    assert len(printed.stderr.splitlines()) == 2  # the integrated graphics
+    planned = gpu_topology("plan", prometheus, "--filename=-", stdin=printed.stdout)
+    assert (planned.returncode, planned.stderr) == (0, "")
+    assert f"cards         {len(DISCOVERED)} of {len(DISCOVERED)} cards online" in planned.stdout
+    cluster.kubectl("apply", f"--kustomize={Path('crds').absolute()}")
+    cluster.kubectl("wait", "--for=condition=Established", "crd/gpunodes.runtime.ialab.dev", "--timeout=30s")
+    applied = cluster.kubectl("create", "--dry-run=server", "--filename=-", stdin=printed.stdout)
+    assert len(applied.splitlines()) == len(DISCOVERED)
+
+
+def gpu_topology(
+    command: str, prometheus: Prometheus, *words: str, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    program = str(Path(sys.executable).with_name("gpu-topology"))
+    arguments = [program, command, f"--prometheus={prometheus.url}", *words]
+    return subprocess.run(arguments, input=stdin, capture_output=True, text=True, check=False)

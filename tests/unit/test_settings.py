@@ -215,8 +215,15 @@ def test_a_wrong_word_is_told(arguments: list[str], fault: str, capsys: pytest.C
 
 @pytest.mark.parametrize(
     ("command", "left_out"),
-    [("run", set()), ("plan", {"--telemetry-seconds", "--listen", "--serve-topology", "--log-format"})],
-    ids=["run", "plan"],
+    [
+        pytest.param("run", set(), id="run"),
+        pytest.param("plan", {"--telemetry-seconds", "--listen", "--serve-topology", "--log-format"}, id="plan"),
+        pytest.param(
+            "discover",
+            {"--telemetry-seconds", "--target-missing-seconds", "--listen", "--serve-topology", "--log-format"},
+            id="discover",
+        ),
+    ],
 )
 def test_help_names_every_setting_with_its_default(
     command: str, left_out: set[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
