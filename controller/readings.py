@@ -30,6 +30,8 @@ BOUNDS: Mapping[str, Bounds] = {
 """By field of `Readings`. A value outside is an exporter's way to say that it does not know (-1, 2^63, NaN)."""
 
 
+_ByName = defaultdict[str, list[Sample]]
+
 TOTAL = "gpu_memory_total_gb"
 """What profiles know beside the fields of `Readings`: the size of a card's memory."""
 
@@ -79,14 +81,14 @@ def _wanted(profile: Profile) -> Mapping[str, Sequence[Mapping[str, str]]]:
 
 
 def _speaks(sample: Sample, wanted: Mapping[str, Sequence[Mapping[str, str]]]) -> bool:
-    return any(carries(sample.labels, where) for where in wanted.get(sample.name, ()))
+    return any(not where or carries(sample.labels, where) for where in wanted.get(sample.name, ()))
 
 
 def _joined(samples: Iterable[Sample], profile: Profile) -> Iterator[Sample]:
     """Yield a profile's series with the labels of the info series that belongs to each."""
     info = profile.info
     if info is None:
-        yield from (sample._replace(profile=profile) for sample in samples)
+        yield from (Sample(*sample[:3], profile) for sample in samples)
         return
     own: list[Sample] = []
     others: list[Sample] = []
@@ -124,10 +126,10 @@ def measure(samples: Iterable[Sample], profiles: Sequence[Profile]) -> dict[str,
     first source that has it; and of several series of a source (slices of a card, copies for each pod, engines) the
     highest counts, because it is the same whatever the order.
     """
-    by_profile: defaultdict[str, list[Sample]] = defaultdict(list)
+    by_profile: defaultdict[str, _ByName] = defaultdict(lambda: defaultdict(list))
     for sample in samples:
         if sample.profile:
-            by_profile[sample.profile.name].append(sample)
+            by_profile[sample.profile.name][sample.name].append(sample)
     found: dict[str, float] = {}
     for profile in profiles:
         if own := by_profile.get(profile.name):
@@ -139,9 +141,11 @@ def measure(samples: Iterable[Sample], profiles: Sequence[Profile]) -> dict[str,
     return found
 
 
-def _first(field: str, sources: Iterable[Source], samples: Sequence[Sample]) -> float | None:
+def _first(field: str, sources: Iterable[Source], samples: _ByName) -> float | None:
     low, high, _ = _BOUNDS[field]
     for source in sources:
+        if source.series not in samples:
+            continue
         values = [round(value * source.scale, 2) for value in _raw(source, samples)]
         # No comparison is true of NaN.
         if plausible := [value for value in values if low <= value <= high and (value or field not in _NEVER_ZERO)]:
@@ -149,19 +153,17 @@ def _first(field: str, sources: Iterable[Source], samples: Sequence[Sample]) -> 
     return None
 
 
-def _raw(source: Source, samples: Sequence[Sample]) -> Iterator[float]:
-    own = [one for one in samples if one.name == source.series and carries(one.labels, source.where)]
-    for sample in own:
-        if sample.value not in source.missing:
-            addends = [_twin(sample, name, samples) for name in source.plus]
+def _raw(source: Source, samples: _ByName) -> Iterator[float]:
+    for sample in samples[source.series]:
+        if sample.value not in source.missing and (not source.where or carries(sample.labels, source.where)):
+            addends = [_twin(sample, samples.get(name, ())) for name in source.plus]
             if None not in addends:
                 yield sum((addend for addend in addends if addend is not None), sample.value)
 
 
-def _twin(sample: Sample, name: str, samples: Iterable[Sample]) -> float | None:
-    """Return the value of the series of another name with the same labels."""
-    labels = {**sample.labels, "__name__": name}
-    return next((one.value for one in samples if one.name == name and {**one.labels, "__name__": name} == labels), None)
+def _twin(sample: Sample, others: Iterable[Sample]) -> float | None:
+    """Return the value of that series of another name which has the same labels."""
+    return next((other.value for other in others if other.labels == {**sample.labels, "__name__": other.name}), None)
 
 
 def values(carrier: Readings) -> dict[str, Any]:
