@@ -55,12 +55,14 @@ def recognise(samples: Iterable[Sample], profiles: Sequence[Profile]) -> tuple[S
     for rank, profile in enumerate(profiles):
         for name in profile.fingerprint:
             by_fingerprint[name].append(rank)
-    wanted = [_wanted(profile) for profile in profiles]
+    wanted: dict[int, Mapping[str, Sequence[Mapping[str, str]]]] = {}
     found: list[Sample] = []
     for scrape in scrapes.values():
         names = {sample.name for sample in scrape}
         for rank in sorted({rank for name in names for rank in by_fingerprint.get(name, ())}):
             profile = profiles[rank]
+            if rank not in wanted:
+                wanted[rank] = _wanted(profile)
             failing = any(sample.name == profile.success and sample.value == 0 for sample in scrape)
             if not failing and names.isdisjoint(profile.absent):
                 found += _joined([sample for sample in scrape if _speaks(sample, wanted[rank])], profile)
