@@ -75,7 +75,7 @@ def assess(node: GpuNode, view: View, *, suspected_seconds: float) -> Assessment
     samples = view.seen.samples(targets, spec.card)
     evidence = Evidence(
         targets=targets,
-        has_series=bool(samples),
+        has_series=bool(samples) or not view.seen.queryable,
         missing_seconds=missing or 0,
         grace_seconds=view.policy.target_missing_seconds,
     )

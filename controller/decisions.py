@@ -41,6 +41,7 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     before = memory.trust or _remembered(world.topologies, watch, now)
     observation, trusted = trust.weigh(world.observation, before, hosts, now.mono)
     failure = observation if isinstance(observation, SourceFailure) else None
+    source = observation.source if isinstance(observation, Survey) else ""
     seen = _index(observation, policy) if isinstance(observation, Survey) else observation
     recovered_seconds = inf if trusted.recovered_at is None else now.mono - trusted.recovered_at
     view = cards.View(seen, policy, watch, recovered_seconds)
@@ -70,7 +71,7 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     topology_changes = []
     # Topologies with other names are left alone until selectors are honoured.
     for topology in (topology for topology in world.topologies if topology.name == DEFAULT_TOPOLOGY):
-        outlook = topologies.assess(topology, judged, failure, watch)
+        outlook = topologies.assess(topology, judged, failure, watch, source)
         if outlook.look_again is not None:
             soon.append(outlook.look_again)
         published = _choose(

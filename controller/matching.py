@@ -19,6 +19,7 @@ class Index:
     """A survey arranged for look-up, so that a card costs the same however many there are."""
 
     def __init__(self, survey: Survey) -> None:
+        self.queryable = survey.queryable
         self._targets: defaultdict[str, list[Target]] = defaultdict(list)
         for target in survey.targets:
             self._targets[target.host].append(target)

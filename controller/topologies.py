@@ -42,9 +42,13 @@ class Assessment:
 
 
 def assess(
-    topology: RuntimeTopology, cards: Sequence[GpuNode], failure: SourceFailure | None, watch: Stopwatch
+    topology: RuntimeTopology,
+    cards: Sequence[GpuNode],
+    failure: SourceFailure | None,
+    watch: Stopwatch,
+    source: str = "",
 ) -> Assessment:
-    """Make a topology's status of its cards as they have just been judged.
+    """Make a topology's status of its cards as they have just been judged, and of where that is known from.
 
     The lists are always live; the mode settles. A topology without a mode gets its first one only from a believable
     answer of Prometheus.
@@ -83,7 +87,7 @@ def assess(
         if status.mode is not last.mode:
             watch.start(topology.uid, "mode")
     patience = _patience(topology.uid, last, watch) if failure else None
-    states = _states(status, failure, patience)
+    states = _states(status, failure, source, patience)
     status = replace(status, conditions=conditions.update(last.conditions, states, topology.generation, watch.stamp))
     soon = [patience, settlement.remaining_seconds if settlement and settlement.pending else None]
     return Assessment(status, min((seconds for seconds in soon if seconds), default=None))
@@ -190,14 +194,14 @@ def _patience(uid: str, last: RuntimeTopologyStatus, watch: Stopwatch) -> float:
 
 
 def _states(
-    status: RuntimeTopologyStatus, failure: SourceFailure | None, patience: float | None
+    status: RuntimeTopologyStatus, failure: SourceFailure | None, source: str, patience: float | None
 ) -> dict[Condition, State]:
     if failure:
         ready = State(ConditionStatus.UNKNOWN, Reason.SOURCE_UNAVAILABLE, failure.message)
-        source = State(ConditionStatus.FALSE, failure.reason, failure.message)
+        available = State(ConditionStatus.FALSE, failure.reason, failure.message)
     else:
         ready = State(ConditionStatus.TRUE, Reason.CURRENT)
-        source = State(ConditionStatus.TRUE, Reason.ANSWERING)
+        available = State(ConditionStatus.TRUE, Reason.ANSWERING, source)
     if status.mode and status.degradation:
         degraded = State(truth(status.degradation.level > 0), modes.REASONS[status.mode], describe(status))
     else:
@@ -213,7 +217,7 @@ def _states(
     return {
         Condition.READY: ready,
         Condition.DEGRADED: degraded,
-        Condition.SOURCE_AVAILABLE: source,
+        Condition.SOURCE_AVAILABLE: available,
         Condition.RECONCILING: reconciling,
         Condition.STALLED: stalled,
     }
