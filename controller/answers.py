@@ -128,7 +128,7 @@ class FaultError(Exception):
     """An answer has another shape; the text says where."""
 
 
-def parse(kind: type[_Kind], body: bytes) -> _Kind:
+def parse(kind: type[_Kind], body: bytearray) -> _Kind:
     """Read a body; raise FaultError."""
     try:
         return kind.model_validate_json(body)

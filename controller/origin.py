@@ -14,7 +14,7 @@ from controller.texts import bounded
 
 ANSWER_BYTES = 96 * 1024 * 1024
 """The longest answer that is read. Prometheus sends along what it discovered of a target: with 80 labels from
-Kubernetes a target takes 8.8 kB, 10,000 of them 84 MiB. Reading that takes as much again for a moment."""
+Kubernetes a target takes 8.8 kB, 10,000 of them 84 MiB."""
 
 URL_BYTES = 4096
 """From which length on parameters are posted: some proxies and servers take no more than 8 kB of URL."""
@@ -59,7 +59,7 @@ class Origin:
             await self._client.aclose()
             self._client = None
 
-    async def get(self, what: str, params: Mapping[str, str]) -> bytes:
+    async def get(self, what: str, params: Mapping[str, str]) -> bytearray:
         """Return the body of a successful answer to api/v1/<what>; raise OriginError, or TimeoutError.
 
         What makes a URL too long is posted instead, unless that is not allowed.
@@ -90,7 +90,7 @@ class Origin:
             text, body = text.replace(secret, "***"), body.replace(secret, "***")
         return OriginError(reason, bounded(f"Prometheus at {self.url} {text}", _MESSAGE), status, body)
 
-    async def _ask(self, what: str, request: httpx.Request) -> bytes:
+    async def _ask(self, what: str, request: httpx.Request) -> bytearray:
         for _ in range(1 + REDIRECTS):
             response = await self._send(request)
             try:
@@ -141,7 +141,7 @@ class Origin:
         except (ValueError, ImportError, httpx.InvalidURL):  # whose texts quote the proxy's URL
             raise AccessError("proxy", "the proxy that the environment names is none that can be used") from None
 
-    async def _body(self, what: str, response: httpx.Response, place: httpx.URL | None) -> bytes:
+    async def _body(self, what: str, response: httpx.Response, place: httpx.URL | None) -> bytearray:
         encoded = response.headers.get("content-encoding", "identity") != "identity"
         if not response.is_success:
             text = "" if encoded else (await _read(response, 4 * EXCERPT)).decode(errors="replace")
@@ -187,11 +187,11 @@ def _content_type(request: httpx.Request) -> dict[str, str]:
     return {name: value for name, value in request.headers.items() if name == "content-type"}
 
 
-async def _read(response: httpx.Response, limit: int) -> bytes:
-    """Return the body; where it is longer than the limit, a byte more than the limit, and never read on."""
+async def _read(response: httpx.Response, limit: int) -> bytearray:
+    """Return the body, uncopied; where it is longer than the limit, a byte more than the limit, and never read on."""
     body = bytearray()
     async for chunk in response.aiter_bytes():
         body += chunk[: limit + 1 - len(body)]
         if len(body) > limit:
             break
-    return bytes(body)
+    return body

@@ -140,7 +140,7 @@ LONG = {"query": "x" * URL_BYTES}
 def ask_long(answering: Answering, times: int = 1) -> tuple[list[str], list[dict[str, str]]]:
     """Ask with more than fits into a URL; return the methods and the parameters that came in."""
 
-    async def ask(url: str) -> list[bytes]:
+    async def ask(url: str) -> list[bytearray]:
         origin = Origin(url, Access())
         try:
             return [await origin.get("query", LONG) for _ in range(times)]
