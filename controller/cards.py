@@ -165,6 +165,7 @@ def _status(
     last = node.status
     return GpuNodeStatus(
         observed_generation=node.generation,
+        model=node.model,
         phase=verdict.phase,
         health=verdict.health,
         reason=verdict.reason,

@@ -43,6 +43,10 @@ class Index:
         ]
         return tuple(sorted(found, key=lambda target: (target.scrape_url, sorted(target.labels.items()))))
 
+    def at(self, host: str, port: int) -> tuple[Target, ...]:
+        """Return every target on a host and port, whichever job scrapes it."""
+        return tuple(target for target in self._targets.get(normal_host(host), ()) if target.port == port)
+
     def samples(self, targets: Iterable[Target], selector: CardSelector) -> tuple[Sample, ...]:
         """Return the series that a card's targets gave and that are the card's.
 

@@ -112,12 +112,14 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
 
 def _resource(plan: Plan) -> Mapping[str, Any]:
     topology = plan.topology
+    # A plan vouches for nothing: it may end at any time.
+    status = topology.status and replace(topology.status, observed_at=None, valid_for_seconds=None)
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.RUNTIME_TOPOLOGY,
         "metadata": {"name": topology.name},
-        "spec": resources.TOPOLOGY_SPEC.dump_python(topology.spec, mode="json", by_alias=True),
-        "status": resources.dump_status(topology.status) if topology.status else {},
+        "spec": resources.TOPOLOGY_SPEC.dump_python(topology.spec, mode="json", by_alias=True, exclude_none=True),
+        "status": resources.dump_status(status) if status else {},
     }
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from controller.facts import GpuEntry, Readings, Sample
+from controller.facts import ActiveGpu, Readings, Sample
 
-Carrier = Readings | GpuEntry
+Carrier = Readings | ActiveGpu
 
 
 class Bounds(NamedTuple):

@@ -34,6 +34,7 @@ DEFAULTS = {
     "telemetry_seconds": 30,
     "target_ports": [9182, 9183],
     "target_missing_seconds": 60,
+    "valid_for_seconds": 180,
     "listen": "127.0.0.1:8080",
     "serve_topology": True,
     "log_format": "text",
@@ -45,6 +46,7 @@ OTHERS = [
     ("target_ports", "9100, 9400", [9100, 9400]),
     ("target_ports", "9400", [9400]),
     ("target_missing_seconds", "3600", 3600),
+    ("valid_for_seconds", "600", 600),
     ("listen", "[::]:0", "[::]:0"),
     ("listen", "", ""),
     ("serve_topology", "no", False),
@@ -137,6 +139,7 @@ BAD = [
     ("target_ports", "0", "Input should be greater than or equal to 1, but it is '0'"),
     ("target_ports", "9182,65536", "Input should be less than or equal to 65535, but it is '65536'"),
     ("target_missing_seconds", "3601", "Input should be less than or equal to 3600, but it is '3601'"),
+    ("valid_for_seconds", "2", "Input should be greater than or equal to 3, but it is '2'"),
     ("log_format", "JSON", "Input should be 'text' or 'json', but it is 'JSON'"),
 ]  # fmt: skip
 
@@ -210,7 +213,10 @@ def test_a_wrong_word_is_told(arguments: list[str], fault: str, capsys: pytest.C
 
 @pytest.mark.parametrize(
     ("command", "left_out"),
-    [("run", set()), ("plan", {"--telemetry-seconds", "--listen", "--serve-topology", "--log-format"})],
+    [
+        ("run", set()),
+        ("plan", {"--telemetry-seconds", "--valid-for-seconds", "--listen", "--serve-topology", "--log-format"}),
+    ],
     ids=["run", "plan"],
 )
 def test_help_names_every_setting_with_its_default(
@@ -230,6 +236,7 @@ def test_help_names_every_setting_with_its_default(
             ("--telemetry-seconds", "default 30"),
             ("--target-ports", "default 9182,9183"),
             ("--target-missing-seconds", "default 60"),
+            ("--valid-for-seconds", "default 180"),
             ("--listen", "default 127.0.0.1:8080"),
             ("--serve-topology", "default True"),
             ("--log-format", "default text"),
