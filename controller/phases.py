@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from controller import faults
 from controller.facts import GpuNodeSpec, GpuNodeStatus, Health, Phase, Target, TargetHealth
 from controller.names import Reason
 
@@ -39,7 +40,7 @@ def judge(spec: GpuNodeSpec, last: GpuNodeStatus | None, evidence: Evidence) -> 
 
     - no target matches: unknown, or planned absence; a card that was online keeps its phase for a while, because
       service discovery refreshes
-    - a target is down: offline
+    - a target is down: offline; the reason says where the fault lies, as far as the error tells
     - a target is not scraped any more: unknown, or planned absence
     - a target has not been scraped yet: whatever was judged last
     - all targets are up, but no series is the card's: offline
@@ -52,7 +53,8 @@ def judge(spec: GpuNodeSpec, last: GpuNodeStatus | None, evidence: Evidence) -> 
         return _missing(spec, last, evidence)
     if down := [target for target in targets if target.health is TargetHealth.DOWN and not target.stale]:
         message = f"{_count(down, targets)} down: {_url(down)}: {down[0].last_error or 'no error given'}"
-        return Verdict(Health.OFFLINE, _absent(expected=expected), Reason.TARGET_DOWN, message)
+        reason = faults.common_reason(target.last_error for target in down)
+        return Verdict(Health.OFFLINE, _absent(expected=expected), reason, message)
     if stale := [target for target in targets if target.stale]:
         message = f"{_count(stale, targets)} not scraped any more, so what was seen last is old: {_url(stale)}"
         phase = Phase.EXPECTED_OFFLINE if expected else Phase.UNKNOWN
