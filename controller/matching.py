@@ -4,6 +4,7 @@ import ipaddress
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from controller import identity
 from controller.facts import CardSelector, GpuNodeSpec, Sample, Survey, Target
 
 
@@ -49,11 +50,12 @@ class Index:
         A series belongs to a target by the two labels that Prometheus gives to everything it scrapes, job and instance.
         """
         scrapes = sorted({_scrape(target.labels) for target in targets})
+        asked = identity.wanted(selector)
         return tuple(
             sample
             for scrape in scrapes
             for sample in self._samples.get(scrape, ())
-            if _carries(sample.labels, selector.match_labels)
+            if _carries(sample.labels, selector.match_labels) and identity.fits(sample.labels, asked)
         )
 
 
