@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     what = "the cards in columns (the default), the RuntimeTopology, or the plain snapshot"
     plan.add_argument("-o", "--output", choices=("table", "yaml", "json", "snapshot"), default="table", help=what)
     plan.add_argument("-w", "--watch", action="store_true", help="go on, and print each change")
-    _add_settings(plan, ("prometheus_url", "poll_seconds", "target_ports", "target_missing_seconds"))
+    _add_settings(plan, ("prometheus_url", "poll_seconds", "target_ports", "host_labels", "target_missing_seconds"))
     return parser
 
 

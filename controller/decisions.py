@@ -41,7 +41,7 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     before = memory.trust or Trust(failed=_was_failing(world.topologies))
     observation, trusted = trust.weigh(world.observation, before, hosts, now.mono)
     failure = observation if isinstance(observation, SourceFailure) else None
-    seen = matching.Index(observation) if isinstance(observation, Survey) else observation
+    seen = matching.look(world.nodes, observation, policy) if isinstance(observation, Survey) else observation
     recovered_seconds = inf if trusted.recovered_at is None else now.mono - trusted.recovered_at
     view = cards.View(seen, policy, watch, recovered_seconds)
     written: dict[str, float] = {}

@@ -10,6 +10,9 @@ from controller.names import Reason
 SEVERITY = (Phase.ONLINE, Phase.UNKNOWN, Phase.EXPECTED_OFFLINE, Phase.UNEXPECTED_DOWN)
 """From the best to the worst for the mode that follows."""
 
+RIVALS_SHOWN = 5
+"""How many hosts a message names of which any can be meant."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -29,6 +32,12 @@ class Evidence:
 
     targets: Sequence[Target]
     has_series: bool
+    missing: str = ""
+    """Where a target was looked for in vain, and what is near."""
+    rivals: Sequence[str] = ()
+    """The hosts of which any can be meant by the card's."""
+    others: str = ""
+    """Of which other cards the targets' series are, where that is known."""
     missing_seconds: float = 0
     """For how long no target has matched."""
     grace_seconds: float = 60
@@ -68,7 +77,7 @@ def judge(spec: GpuNodeSpec, last: GpuNodeStatus | None, evidence: Evidence) -> 
             _absent(expected=expected),
             Reason.METRICS_MISSING,
             f"{_count(targets, targets)} up, but no series is this card's: its driver is gone, it is off the bus, "
-            "or spec.card does not fit",
+            f"or spec.card does not fit{evidence.others and '; ' + evidence.others}",
         )
     return Verdict(Health.ONLINE, Phase.ONLINE, Reason.TARGETS_UP, f"{_count(targets, targets)} up")
 
@@ -94,14 +103,27 @@ def hold(spec: GpuNodeSpec, last: GpuNodeStatus | None, reason: Reason, message:
     return Verdict(health, phase, reason, message, current=False)
 
 
+def claimed_by(owner: str) -> Verdict:
+    """Judge a card that an older GpuNode claims too: one card must not count twice, so of this one nothing is known."""
+    message = f"GpuNode {owner} is older and claims the same card; delete one of them, or tell them apart by spec.card"
+    return Verdict(Health.UNKNOWN, Phase.UNKNOWN, Reason.CARD_CLAIMED_TWICE, message)
+
+
 def _missing(spec: GpuNodeSpec, last: GpuNodeStatus | None, evidence: Evidence) -> Verdict:
-    message = f"No scrape target of Prometheus is on host {spec.host} and on a port of this card"
+    if evidence.rivals:
+        reason = Reason.TARGET_AMBIGUOUS
+        message = f"Host {spec.host} can be any of {', '.join(evidence.rivals[:RIVALS_SHOWN])} in Prometheus"
+        advice = "; write the name in full, here and there"
+    else:
+        reason = Reason.TARGET_MISSING
+        message = f"No scrape target of Prometheus is on host {spec.host} and on a port of this card"
+        advice = "; add it to Prometheus or correct spec.host"
     if last and last.phase is Phase.ONLINE and evidence.missing_seconds < evidence.grace_seconds:
         message += f" any more; the card counts as online until that has lasted {evidence.grace_seconds:g} s"
-        return Verdict(Health.UNKNOWN, Phase.ONLINE, Reason.TARGET_MISSING, message)
+        return Verdict(Health.UNKNOWN, Phase.ONLINE, reason, message)
     phase = Phase.EXPECTED_OFFLINE if spec.expected_offline else Phase.UNKNOWN
-    message += "; add it to Prometheus or correct spec.host"
-    return Verdict(Health.UNKNOWN, phase, Reason.TARGET_MISSING, message)
+    message += f": {evidence.missing}" if evidence.missing else ""
+    return Verdict(Health.UNKNOWN, phase, reason, message + advice)
 
 
 def _absent(*, expected: bool) -> Phase:

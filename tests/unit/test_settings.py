@@ -33,6 +33,7 @@ DEFAULTS = {
     "poll_seconds": 5,
     "telemetry_seconds": 30,
     "target_ports": [9182, 9183],
+    "host_labels": [*Policy().host_labels],
     "target_missing_seconds": 60,
     "log_format": "text",
 }
@@ -42,6 +43,7 @@ OTHERS = [
     ("telemetry_seconds", "0", 0),
     ("target_ports", "9100, 9400", [9100, 9400]),
     ("target_ports", "9400", [9400]),
+    ("host_labels", "machine, __meta_kubernetes_node_name", ["machine", "__meta_kubernetes_node_name"]),
     ("target_missing_seconds", "3600", 3600),
     ("log_format", "json", "json"),
 ]
@@ -88,9 +90,9 @@ def test_the_base_url(url: str, base: str) -> None:
 
 
 def test_rules_get_their_part() -> None:
-    flags = {"target_ports": "1", "target_missing_seconds": "2", "telemetry_seconds": "3"}
+    flags = {"target_ports": "1", "host_labels": "l", "target_missing_seconds": "2", "telemetry_seconds": "3"}
     chosen = load({"prometheus_url": URL, **flags})
-    assert chosen.policy == Policy(target_ports=(1,), target_missing_seconds=2, telemetry_seconds=3)
+    assert chosen.policy == Policy(target_ports=(1,), host_labels=("l",), target_missing_seconds=2, telemetry_seconds=3)
 
 
 NO_NUMBER = "Input should be a valid number, unable to parse string as a number"
@@ -119,6 +121,8 @@ BAD = [
     ("target_ports", "9182 9183", f"{NO_INTEGER}, but it is '9182 9183'"),
     ("target_ports", "0", "Input should be greater than or equal to 1, but it is '0'"),
     ("target_ports", "9182,65536", "Input should be less than or equal to 65535, but it is '65536'"),
+    ("host_labels", "node-name", "String should match pattern '^[A-Za-z_][A-Za-z0-9_]*$', but it is 'node-name'"),
+    ("host_labels", "", "String should match pattern '^[A-Za-z_][A-Za-z0-9_]*$', but it is ''"),
     ("target_missing_seconds", "3601", "Input should be less than or equal to 3600, but it is '3601'"),
     ("log_format", "JSON", "Input should be 'text' or 'json', but it is 'JSON'"),
 ]  # fmt: skip
@@ -210,6 +214,7 @@ def test_help_names_every_setting_with_its_default(
             ("--poll-seconds", "default 5"),
             ("--telemetry-seconds", "default 30"),
             ("--target-ports", "default 9182,9183"),
+            ("--host-labels", f"default {','.join(Policy().host_labels)}"),
             ("--target-missing-seconds", "default 60"),
             ("--log-format", "default text"),
         ]
