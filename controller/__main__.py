@@ -16,11 +16,20 @@ logger = logging.getLogger(__name__)
 SUCCESS, FAILURE, MISUSE, INTERRUPTED = 0, 1, 2, 130
 """The exit codes; misuse is words or settings that are wrong."""
 
+_NAMES_SHOWN = 20
+
 _PLAN_EXAMPLES = """\
 examples:
   gpu-topology plan -f gpunodes.yaml --prometheus http://192.168.1.40:9090
   gpu-topology plan -f gpunodes/ --prometheus http://192.168.1.40:9090 --watch
   kubectl get gpunodes -o yaml | gpu-topology plan -f - --prometheus http://192.168.1.40:9090 -o snapshot
+"""
+
+
+_EXPLAIN_EXAMPLES = """\
+examples:
+  gpu-topology explain rx9070 --prometheus http://192.168.1.40:9090
+  gpu-topology explain rx9070 -f gpunodes.yaml --prometheus http://192.168.1.40:9090
 """
 
 
@@ -66,6 +75,20 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_argument("-o", "--output", choices=("table", "yaml", "json", "snapshot"), default="table", help=what)
     plan.add_argument("-w", "--watch", action="store_true", help="go on, and print each change")
     _add_settings(plan, ("prometheus_url", "poll_seconds", "target_ports", "host_labels", "target_missing_seconds"))
+
+    what = "say why a card is judged as it is: its targets, its series, and the rule"
+    explain = commands.add_parser(
+        "explain",
+        help=what,
+        description=what,
+        epilog=_EXPLAIN_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    explain.set_defaults(command=_explain)
+    explain.add_argument("name", metavar="NAME", help="the GpuNode's name")
+    what = "manifests instead of the cluster: files, folders of them, or - for standard input"
+    explain.add_argument("-f", "--filename", nargs="+", action="extend", metavar="FILE", help=what)
+    _add_settings(explain, ("prometheus_url", "poll_seconds", "target_ports", "host_labels"))
     return parser
 
 
@@ -110,6 +133,29 @@ def _plan(chosen: Settings, *, filename: Sequence[str], output: str, watch: bool
         return _fail(f"no GpuNode is declared in {', '.join(filename)}")
     answered = asyncio.run(plan.run(plan.Plan(declared, chosen.policy), chosen, output, watch=watch))
     return SUCCESS if answered else FAILURE
+
+
+def _explain(chosen: Settings, *, name: str, filename: Sequence[str] | None) -> int:
+    from controller import explain, manifests  # noqa: PLC0415 - the operator needs neither
+
+    if filename:
+        try:
+            nodes = manifests.read(filename).nodes
+        except manifests.ManifestError as error:
+            return _fail(str(error))
+    else:
+        from controller import kube  # noqa: PLC0415 - takes a second, and needs a cluster
+
+        try:
+            nodes = asyncio.run(kube.list_nodes())
+        except (kube.KubeConfigError, kube.ApiError) as error:
+            return _fail(str(error))
+    node = next((node for node in nodes if node.name == name), None)
+    if node is None:
+        names = [node.name for node in nodes]
+        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        return _fail(f"there is no GpuNode {name!r}; there is {', '.join(names[:_NAMES_SHOWN]) or 'none'}{more}")
+    return SUCCESS if asyncio.run(explain.run(node, nodes, chosen)) else FAILURE
 
 
 def _fail(text: str, code: int = FAILURE) -> int:

@@ -33,6 +33,9 @@ _TABLE: tuple[tuple[Reason, re.Pattern[str]], ...] = (
     ),
 )
 
+REASONS = (*(reason for reason, _ in _TABLE), Reason.TARGET_DOWN)
+"""Every reason that a failed scrape can have."""
+
 
 def reason(last_error: str) -> Reason:
     """Return the reason that a target's last error stands for; the first row that fits counts, TargetDown is the rest.

@@ -185,7 +185,7 @@ def look(nodes: Sequence[GpuNode], survey: Survey, policy: Policy) -> Mapping[st
     findings, holders = {}, defaultdict[tuple[Scrape, object], list[GpuNode]](list)
     for node, spec in sorted(readable, key=lambda pair: _age(pair[0])):
         match, samples, asked = matches[node.uid], list[Sample](), identity.wanted(spec.card)
-        for scrape in sorted({_scrape(target.labels) for target in match.targets}):
+        for scrape in sorted({scrape_of(target.labels) for target in match.targets}):
             picked = index.samples(scrape, asked, spec.card.match_labels)
             samples += picked
             holders[scrape, tuple(map(id, picked)) or _frozen(asked, spec.card.match_labels)].append(node)
@@ -233,6 +233,34 @@ def _frozen(*asked: Mapping[str, str] | None) -> object:
     return tuple(tuple(sorted((part or {}).items())) for part in asked)
 
 
+class Considered(NamedTuple):
+    """A target on a card's host, or on one that can be it."""
+
+    target: Target
+    place: Place
+    why: str
+    """Why it does not speak for the card; empty where it does."""
+
+
+def consider(node: GpuNode, match: Match, survey: Survey, policy: Policy) -> Iterator[Considered]:
+    """Yield each target that says that it is on a card's host, and why it speaks for the card or does not.
+
+    `match` is what `look` found for the card in the same survey.
+    """
+    spec = node.spec
+    if spec is None:
+        return
+    hosts, chosen = {normal_host(spec.host), match.host, *match.rivals}, {id(target) for target in match.targets}
+    for target in survey.targets:
+        there = [place for place in places(target, policy.host_labels) if place.host in hosts]
+        if id(target) in chosen:
+            yield Considered(target, next(place for place in there if place.way is match.way), "")
+        elif there:
+            why = obstacle(spec, policy, target, there[0].port)
+            other = f"{match.way} finds others first" if match.way else f"{' and '.join(match.rivals)} can be meant"
+            yield Considered(target, there[0], why or other)
+
+
 class Index:
     """A survey arranged for look-up, so that a card costs the same however many there are."""
 
@@ -244,7 +272,7 @@ class Index:
                 self._targets[way][host].append((target, port))
         self._samples: defaultdict[Scrape, list[Sample]] = defaultdict(list)
         for sample in survey.samples:
-            self._samples[_scrape(sample.labels)].append(sample)
+            self._samples[scrape_of(sample.labels)].append(sample)
 
     def match(self, spec: GpuNodeSpec) -> Match:
         """Return the targets that speak for a card, in a fixed order.
@@ -310,7 +338,7 @@ class Index:
 
     def others(self, targets: Iterable[Target], asked: Mapping[str, str]) -> str:
         """Say of which other cards the series of a card's targets are."""
-        scrapes = {_scrape(target.labels) for target in targets}
+        scrapes = {scrape_of(target.labels) for target in targets}
         labels = [sample.labels for scrape in scrapes for sample in self._samples.get(scrape, ())]
         if not asked or not labels:
             return ""
@@ -341,7 +369,8 @@ class Index:
         return names
 
 
-def _scrape(labels: Mapping[str, str]) -> Scrape:
+def scrape_of(labels: Mapping[str, str]) -> Scrape:
+    """Return of which scrape a target or a series is."""
     return labels.get("job", ""), labels.get("instance", "")
 
 

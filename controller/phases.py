@@ -1,6 +1,6 @@
 """The judgement of a single card: the table of phases, row by row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controller import faults
@@ -9,6 +9,20 @@ from controller.names import Reason
 
 SEVERITY = (Phase.ONLINE, Phase.UNKNOWN, Phase.EXPECTED_OFFLINE, Phase.UNEXPECTED_DOWN)
 """From the best to the worst for the mode that follows."""
+
+RULES: Mapping[Reason, str] = {
+    Reason.INVALID_SPEC: "the declaration cannot be read: unknown",
+    Reason.TARGET_MISSING: "no target matches: unknown, or planned absence; an online card stays so for a while",
+    Reason.TARGET_AMBIGUOUS: "no target matches but through a name that several hosts have: as if none matched",
+    Reason.TARGET_STALE: "a target is not scraped any more: unknown, or planned absence",
+    Reason.NOT_SCRAPED_YET: "a target has not been scraped yet: whatever was judged last",
+    Reason.METRICS_MISSING: "all targets are up, but no series is the card's: offline",
+    Reason.TARGETS_UP: "all targets are up, and series are the card's: online",
+    Reason.CARD_CLAIMED_TWICE: "an older GpuNode claims the same card: unknown, so that it counts once",
+    Reason.SOURCE_UNAVAILABLE: "Prometheus cannot be asked or believed: whatever was judged last",
+    **dict.fromkeys(faults.REASONS, "a target is down: offline, which is planned or a fault"),
+}
+"""What `judge` went by, by the reason that it gave."""
 
 RIVALS_SHOWN = 5
 """How many hosts a message names of which any can be meant."""

@@ -89,7 +89,7 @@ def table(plan: Plan) -> str:
     why = [
         (node.name, node.status.message) for node in plan.nodes if node.status and node.status.phase is not Phase.ONLINE
     ]
-    return "\n\n".join(_aligned(part) for part in (_cards(plan.nodes), summary, why) if part)
+    return "\n\n".join(aligned(part) for part in (_cards(plan.nodes), summary, why) if part)
 
 
 def _cards(nodes: Iterable[GpuNode]) -> list[Sequence[str]]:
@@ -103,7 +103,8 @@ def _cards(nodes: Iterable[GpuNode]) -> list[Sequence[str]]:
     return rows
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as columns, one row a line."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
