@@ -38,6 +38,13 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     """
     watch = Stopwatch(memory.marks, now)
     hosts = {matching.normal_host(node.spec.host) for node in world.nodes if node.spec}
+    # A card that was found by a label has its targets on a host that it does not name.
+    hosts |= {
+        matching.split_address(target.scrape_url)[0]
+        for node in world.nodes
+        if node.status
+        for target in node.status.targets
+    }
     before = memory.trust or Trust(failed=_was_failing(world.topologies))
     observation, trusted = trust.weigh(world.observation, before, hosts, now.mono)
     failure = observation if isinstance(observation, SourceFailure) else None

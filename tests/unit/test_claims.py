@@ -209,3 +209,15 @@ def test_a_message_about_many_long_names_fits_into_a_status() -> None:
         message = fleet.status("a").message
         assert len(message) < 2048
         assert not message.endswith("…")
+
+
+def test_a_scraper_that_is_cut_off_is_noticed_also_where_cards_are_found_by_a_label() -> None:
+    fleet = Fleet(card("bigbox", "bigbox"))
+
+    def seen(health: TargetHealth) -> list[Target]:
+        gpu, other = target("192.0.2.3", health=health), target("desk", 80, health)
+        return [gpu._replace(labels={**gpu.labels, "host": "bigbox"}), other]
+
+    up = seen(TargetHealth.UP)
+    assert fleet.look(0, up, [series(up[0])])["bigbox"] == (Phase.ONLINE, Reason.TARGETS_UP)
+    assert fleet.look(5, seen(TargetHealth.DOWN), [])["bigbox"] == (Phase.ONLINE, Reason.TARGETS_UP)
