@@ -94,26 +94,29 @@ class Place(NamedTuple):
     port: int
 
 
-def places(target: Target, host_labels: Iterable[str]) -> Iterator[Place]:
-    """Yield where a target says that it is, each host and port once, by the first way that says so.
+def places(target: Target, host_labels: Iterable[str]) -> Sequence[Place]:
+    """Return where a target says that it is, each host and port once, by the first way that says so.
 
     A loopback address or `localhost` says nothing of a target that Prometheus reaches elsewhere.
     """
     labels, discovered = target.labels, target.discovered
-    yield Place(Way.SCRAPE_URL, target.host, target.port)
-    instance, port = split_address(labels.get("instance", ""))
-    others = [(Way.INSTANCE, instance, port)]
-    if address := discovered.get(ADDRESS):
-        others.insert(0, (Way.ADDRESS, *split_address(address)))
-    for label in host_labels:
-        if value := labels.get(label) or (discovered and discovered.get(label)):
-            others.append((Way.HOST_LABEL, split_address(value)[0], port))  # noqa: PERF401 - slower where none is there
-    seen = {(target.host, target.port), ("", target.port)}
-    for way, host, stated in others:
-        place = host, stated or target.port
-        if place not in seen and host and (not _is_loopback(host) or _is_loopback(target.host)):
-            seen.add(place)
-            yield Place(way, *place)
+    values = [labels.get(label) or discovered.get(label, "") for label in host_labels]
+    return _places(target.host, target.port, labels.get("instance", ""), discovered.get(ADDRESS, ""), *values)
+
+
+@lru_cache(maxsize=1 << 16)
+def _places(host: str, port: int, instance: str, address: str, *labelled: str) -> Sequence[Place]:
+    instance_host, instance_port = split_address(instance)
+    stated = [
+        (Way.ADDRESS, *split_address(address)),
+        (Way.INSTANCE, instance_host, instance_port),
+        *((Way.HOST_LABEL, split_address(value)[0], instance_port) for value in labelled),
+    ]
+    found = {(host, port): Way.SCRAPE_URL}
+    for way, other, other_port in stated:
+        if other and (not _is_loopback(other) or _is_loopback(host)):
+            found.setdefault((other, other_port or port), way)
+    return tuple(Place(way, *place) for place, way in found.items())
 
 
 def wanted_ports(spec: GpuNodeSpec, policy: Policy) -> Sequence[int] | None:
@@ -182,20 +185,23 @@ def look(nodes: Sequence[GpuNode], survey: Survey, policy: Policy) -> Mapping[st
     matches = {node.uid: index.match(spec) for node, spec in readable}
     spoken_for = {id(target) for match in matches.values() for target in match.targets}
     free = index.free(spoken_for) if not all(match.targets for match in matches.values()) else {}
-    findings, holders = {}, defaultdict[tuple[Scrape, object], list[GpuNode]](list)
+    findings = {}
+    holders, contested = dict[object, GpuNode](), dict[object, list[GpuNode]]()
     for node, spec in sorted(readable, key=lambda pair: _age(pair[0])):
         match, samples, asked = matches[node.uid], list[Sample](), identity.wanted(spec.card)
         for scrape in sorted({scrape_of(target.labels) for target in match.targets}):
             picked = index.samples(scrape, asked, spec.card.match_labels)
             samples += picked
-            holders[scrape, tuple(map(id, picked)) or _frozen(asked, spec.card.match_labels)].append(node)
+            claim = scrape, tuple(map(id, picked)) or _frozen(asked, spec.card.match_labels)
+            if (holder := holders.setdefault(claim, node)) is not node:
+                contested.setdefault(claim, [holder]).append(node)
         finding = Finding(match, tuple(samples))
         if not match.targets:
             finding = replace(finding, missing=index.missing(spec, match, free))
         elif not samples:
             finding = replace(finding, others=index.others(match.targets, asked))
         findings[node.uid] = finding
-    return _with_claims(findings, [held for held in holders.values() if len(held) > 1])
+    return _with_claims(findings, contested.values())
 
 
 def _with_claims(findings: Mapping[str, Finding], contested: Iterable[Sequence[GpuNode]]) -> Mapping[str, Finding]:
@@ -230,7 +236,7 @@ def _age(node: GpuNode) -> tuple[object, ...]:
 
 
 def _frozen(*asked: Mapping[str, str] | None) -> object:
-    return tuple(tuple(sorted((part or {}).items())) for part in asked)
+    return tuple(tuple(sorted(part.items())) if part else () for part in asked)
 
 
 class Considered(NamedTuple):
