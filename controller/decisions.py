@@ -45,14 +45,14 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
         if node.status
         for target in node.status.targets
     }
-    before = memory.trust or Trust(failed=_was_failing(world.topologies))
+    before = memory.trust or _remembered(world.topologies, watch, now)
     observation, trusted = trust.weigh(world.observation, before, hosts, now.mono)
     failure = observation if isinstance(observation, SourceFailure) else None
     seen = matching.look(world.nodes, observation, policy) if isinstance(observation, Survey) else observation
     recovered_seconds = inf if trusted.recovered_at is None else now.mono - trusted.recovered_at
     view = cards.View(seen, policy, watch, recovered_seconds)
     written: dict[str, float] = {}
-    suspects, soon = set[str](), list[float]()
+    suspects, soon = dict[str, float](), list[float]()
 
     def due(uid: str) -> bool:
         last = memory.written.get(uid)
@@ -62,9 +62,10 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
 
     judged, node_changes = [], []
     for node in world.nodes:
-        card = cards.assess(node, view, suspected=node.uid in memory.suspects)
+        suspect_since = memory.suspects.get(node.uid, now.mono)
+        card = cards.assess(node, view, suspected_seconds=now.mono - suspect_since)
         if card.suspect:
-            suspects.add(node.uid)
+            suspects[node.uid] = suspect_since
         if card.look_again is not None:
             soon.append(card.look_again)
         status = _choose(node.status, card.status, cards.quiet, cards.drifted, due=due(node.uid))
@@ -91,13 +92,21 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
         topologies=tuple(topology_changes),
         create_default=not world.topologies,
         look_again=min(soon, default=None),
-        memory=Memory(watch.marks, written, frozenset(suspects), trusted),
+        memory=Memory(watch.marks, written, suspects, trusted),
     )
 
 
-def _was_failing(topologies: Iterable[RuntimeTopology]) -> bool:
-    sources = (conditions.find(one.status.conditions, Condition.SOURCE_AVAILABLE) for one in topologies if one.status)
-    return any(source and source.status is ConditionStatus.FALSE for source in sources)
+def _remembered(topologies: Iterable[RuntimeTopology], watch: Stopwatch, now: Instant) -> Trust:
+    """Read back after a restart whether Prometheus was away, and since when it is not."""
+    recovered_at = inf
+    for topology in topologies:
+        source = topology.status and conditions.find(topology.status.conditions, Condition.SOURCE_AVAILABLE)
+        if source and source.status is ConditionStatus.TRUE:
+            seconds = watch.seconds_since(topology.uid, "source", source.last_transition_time)
+            recovered_at = min(recovered_at, now.mono - seconds)
+        elif source:
+            return Trust(failed=True)
+    return Trust(recovered_at=None if recovered_at == inf else recovered_at)
 
 
 def _choose(

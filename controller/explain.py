@@ -11,10 +11,10 @@ from controller import matching, phases, readings
 from controller.decisions import decide
 from controller.facts import GpuNode, Instant, Memory, Policy, Sample, SourceFailure, Survey, World
 from controller.matching import Finding
-from controller.plan import aligned
 from controller.prometheus import Prometheus
 from controller.settings import Settings
 from controller.texts import bounded
+from controller.views import aligned
 
 SHOWN = 20
 """How many targets and how many series are shown one by one."""

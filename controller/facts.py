@@ -395,8 +395,8 @@ class Memory:
     """When a stamp in status was made, on the monotonic clock; by object uid, what is stamped, and the stamp."""
     written: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """When an object's readings and texts were last handed out for writing, by uid."""
-    suspects: frozenset[str] = frozenset()
-    """The uids of online cards whose series were missing for the first time in the last pass."""
+    suspects: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Since when the series of online cards have been missing without another look that confirms it, by uid."""
     trust: Trust | None = None
     """None before the first pass."""
 

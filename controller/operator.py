@@ -2,15 +2,18 @@
 
 import asyncio
 import logging
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 import kopf
 import kubernetes.aio as kubernetes
 
 from controller import names
+from controller.board import Board
 from controller.kube import Kube, connect
 from controller.prometheus import Prometheus
 from controller.reconciler import Reconciler
+from controller.server import Limits, Server
 from controller.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -19,13 +22,25 @@ logger = logging.getLogger(__name__)
 async def run(settings: Settings) -> None:
     """Run until a signal asks to stop; raise whatever ends the loop before."""
     configuration = await connect()
-    async with Kube(configuration) as kube, Prometheus(settings.base_url, settings.timeout_seconds) as prometheus:
-        reconciler = Reconciler(kube, prometheus, settings.policy, settings.poll_seconds)
+    board = Board(asyncio.get_running_loop().time)
+    async with (
+        Kube(configuration) as kube,
+        Prometheus(settings.base_url, settings.timeout_seconds) as prometheus,
+        _serving(board, settings),
+    ):
+        reconciler = Reconciler(kube, prometheus, settings.policy, settings.poll_seconds, board)
         # Before kopf starts, which cancels at its end what was started after it.
         loop = asyncio.create_task(reconciler.run(), name="reconcile")
+        registry = _registry(kube, reconciler, configuration)
+
+        @kopf.on.cleanup(registry=registry)
+        async def end(**_: Any) -> None:  # noqa: ANN401 - kopf's many keywords
+            """End the loop first: kopf would wait for the requests that a pass has in flight."""
+            loop.cancel()
+
         watches = asyncio.create_task(
             kopf.operator(
-                registry=_registry(kube, reconciler, configuration),
+                registry=registry,
                 settings=_settings(),
                 clusterwide=True,
                 standalone=True,
@@ -39,6 +54,13 @@ async def run(settings: Settings) -> None:
         for outcome in await asyncio.gather(loop, watches, return_exceptions=True):
             if isinstance(outcome, Exception):
                 raise outcome
+
+
+def _serving(board: Board, settings: Settings) -> AbstractAsyncContextManager[None]:
+    if settings.listen_address is None:
+        return nullcontext()
+    limits = Limits(dead_after_seconds=settings.dead_after_seconds, valid_for_seconds=180)
+    return Server(board, limits, serve_topology=settings.serve_topology).listen(*settings.listen_address)
 
 
 def _settings() -> kopf.OperatorSettings:

@@ -10,6 +10,7 @@ from controller.facts import Policy, Port
 from controller.texts import bounded
 
 PREFIX = "GPU_TOPOLOGY_"
+MAX_PORT = 65535
 
 
 class Settings(BaseSettings):
@@ -33,12 +34,25 @@ class Settings(BaseSettings):
     target_missing_seconds: float = Field(
         default=60, ge=0, le=3600, description="how long an online card without any target keeps its phase"
     )
+    listen: str = Field(
+        default="127.0.0.1:8080",
+        description="where /healthz, /readyz and /topology are served, as host:port; empty for nowhere",
+    )
+    serve_topology: bool = Field(default=True, description="whether the plain snapshot is served there")
     log_format: Literal["text", "json"] = Field(default="text", description="how log lines are written")
 
     @field_validator("target_ports", "host_labels", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+    @field_validator("listen")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        host, _colon, port = value.rpartition(":")
+        if value and not (host and port.isdecimal() and int(port) <= MAX_PORT):
+            raise PydanticCustomError("address", "Address should be host:port, such as 127.0.0.1:8080")
+        return value
 
     @field_validator("prometheus_url")
     @classmethod
@@ -56,6 +70,17 @@ class Settings(BaseSettings):
             target_missing_seconds=self.target_missing_seconds,
             telemetry_seconds=self.telemetry_seconds,
         )
+
+    @property
+    def listen_address(self) -> tuple[str, int] | None:
+        """Host and port to serve on."""
+        host, _colon, port = self.listen.rpartition(":")
+        return (host.strip("[]"), int(port)) if port else None
+
+    @property
+    def dead_after_seconds(self) -> float:
+        """After how long without the end of a pass the loop counts as dead: no pass takes that long."""
+        return 2 * self.poll_seconds + 45
 
     @property
     def timeout_seconds(self) -> float:

@@ -30,6 +30,8 @@ STALLED_SECONDS = 120
 _HOLD_TOLERANCE = timedelta(seconds=2)
 """By how much `holdUntil` may be off before it is written again, as after a jump of the wall clock."""
 
+_SOURCE = "source"
+
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
@@ -78,11 +80,13 @@ def assess(
         candidate = modes.compute_mode(entry.status for entry in entries)
         settlement = settle(last.mode, candidate, since, topology.spec.stabilization_seconds)
         status = _settled(status, settlement, last, watch)
-        watch.seconds_since(topology.uid, "mode", status.last_transition_time or watch.stamp)
-    states = _states(status, failure, _seconds_unavailable(topology.uid, last, failure, watch))
+        if status.mode is not last.mode:
+            watch.start(topology.uid, "mode")
+    patience = _patience(topology.uid, last, watch) if failure else None
+    states = _states(status, failure, patience)
     status = replace(status, conditions=conditions.update(last.conditions, states, topology.generation, watch.stamp))
-    _seconds_unavailable(topology.uid, status, failure, watch)
-    return Assessment(status, settlement.remaining_seconds if settlement and settlement.pending else None)
+    soon = [patience, settlement.remaining_seconds if settlement and settlement.pending else None]
+    return Assessment(status, min((seconds for seconds in soon if seconds), default=None))
 
 
 def describe(status: RuntimeTopologyStatus) -> str:
@@ -171,17 +175,21 @@ def _hold_until(last: datetime | None, until: datetime) -> datetime:
     return last if last and abs(last - until) <= _HOLD_TOLERANCE else until
 
 
-def _seconds_unavailable(
-    uid: str, status: RuntimeTopologyStatus, failure: SourceFailure | None, watch: Stopwatch
-) -> float:
-    source = conditions.find(status.conditions, Condition.SOURCE_AVAILABLE)
-    if failure and source and source.status is ConditionStatus.FALSE:
-        return watch.seconds_since(uid, "source", source.last_transition_time)
-    return 0
+def _patience(uid: str, last: RuntimeTopologyStatus, watch: Stopwatch) -> float:
+    """Return in how many seconds an outage counts as stalled; 0 once it does, until it ends."""
+    source = conditions.find(last.conditions, Condition.SOURCE_AVAILABLE)
+    if source is None or source.status is not ConditionStatus.FALSE:
+        watch.start(uid, _SOURCE)
+        return STALLED_SECONDS
+    unavailable_seconds = watch.seconds_since(uid, _SOURCE, source.last_transition_time)
+    stalled = conditions.find(last.conditions, Condition.STALLED)
+    if stalled and stalled.status is ConditionStatus.TRUE:
+        return 0
+    return max(STALLED_SECONDS - unavailable_seconds, 0)
 
 
 def _states(
-    status: RuntimeTopologyStatus, failure: SourceFailure | None, unavailable_seconds: float
+    status: RuntimeTopologyStatus, failure: SourceFailure | None, patience: float | None
 ) -> dict[Condition, State]:
     if failure:
         ready = State(ConditionStatus.UNKNOWN, Reason.SOURCE_UNAVAILABLE, failure.message)
@@ -199,7 +207,7 @@ def _states(
     else:
         reconciling = State(ConditionStatus.FALSE, Reason.SETTLED)
     stalled = State(ConditionStatus.FALSE, Reason.CURRENT)
-    if failure and unavailable_seconds >= STALLED_SECONDS:
+    if failure and patience == 0:
         stalled = State(ConditionStatus.TRUE, Reason.SOURCE_UNAVAILABLE, failure.message)
     return {
         Condition.READY: ready,

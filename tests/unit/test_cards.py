@@ -50,7 +50,7 @@ class Card:
     def __init__(self) -> None:
         self.node = GpuNode(name="n", uid="n", generation=1, spec=SPEC)
         self.marks: dict[tuple[str, str, datetime], float] = {}
-        self.suspected = False
+        self.suspected_at: float | None = None
 
     def look(
         self, seconds: float, seen: Survey | SourceFailure, *, jump: float = 0, recovered_seconds: float = inf
@@ -58,8 +58,10 @@ class Card:
         wall = START + timedelta(seconds=seconds + jump)
         watch = Stopwatch(self.marks, Instant(wall, 100 + seconds))
         findings = seen if isinstance(seen, SourceFailure) else look((self.node,), seen, Policy())
-        assessment = assess(self.node, View(findings, Policy(), watch, recovered_seconds), suspected=self.suspected)
-        self.marks, self.suspected = watch.marks, assessment.suspect
+        since = seconds if self.suspected_at is None else self.suspected_at
+        view = View(findings, Policy(), watch, recovered_seconds)
+        assessment = assess(self.node, view, suspected_seconds=seconds - since)
+        self.marks, self.suspected_at = watch.marks, since if assessment.suspect else None
         self.node = replace(self.node, status=assessment.status)
         return assessment
 

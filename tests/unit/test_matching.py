@@ -42,6 +42,8 @@ def missing(host: str, /, *targets: Target, **spec: object) -> str:
 
 METRICS, EXPORTER = target(HOST, 9183), target(HOST, 9182, room="lab")
 STUDIO, OTHER_JOB, OTHER_HOST = target(HOST, 1234), target(HOST, 9182, job="node"), target("192.168.1.60", 9182)
+TWICE = target(HOST, 9182, room="attic")
+"""What one job may list twice: the same address with other labels."""
 TARGETS = (METRICS, EXPORTER, STUDIO, OTHER_JOB, OTHER_HOST)
 
 
@@ -292,6 +294,11 @@ any_target = st.builds(
 def test_the_order_of_the_answer_does_not_matter(both: tuple[list[Target], list[Target]], host: str) -> None:
     first, second = (findings([card(host=host)], targets) for targets in both)
     assert first == second
+
+
+@given(st.permutations((*TARGETS, TWICE)))
+def test_an_address_that_is_listed_twice_has_its_place_whatever_the_order(targets: list[Target]) -> None:
+    assert match(HOST, *targets).targets == (TWICE, EXPORTER, OTHER_JOB, METRICS)
 
 
 @given(st.lists(any_target, max_size=8), hosts)

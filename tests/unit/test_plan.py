@@ -19,7 +19,7 @@ from controller.facts import (
 )
 from controller.manifests import Declared
 from controller.names import Reason
-from controller.plan import FORMATS, Plan
+from controller.plan import Plan
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 READINGS = {"gpu_temp_c": 32.0, "gpu_load_pct": 0.0, "gpu_power_w": 49.0, "gpu_fan_rpm": 950.0}
@@ -80,11 +80,11 @@ directives    force_llama, protect_qwen
 cards         1 of 2 cards online; expected_offline: rx7900xt
 
 rx7900xt   The target is down: http://192.168.1.60:9183/metrics: connection refused"""
-    assert FORMATS["table"](plan) == expected
+    assert plan.show("table") == expected
 
 
 def test_the_snapshot_is_the_one_of_the_old_file(plan: Plan) -> None:
-    assert json.loads(FORMATS["snapshot"](plan)) == {
+    assert json.loads(plan.show("snapshot")) == {
         "mode": "degraded_single_gpu",
         "active_gpus": [
             {
@@ -113,8 +113,8 @@ def test_the_snapshot_is_the_one_of_the_old_file(plan: Plan) -> None:
 
 
 def test_yaml_and_json_are_the_resource(plan: Plan) -> None:
-    resource = json.loads(FORMATS["json"](plan))
-    assert yaml.safe_load(FORMATS["yaml"](plan)) == resource
+    resource = json.loads(plan.show("json"))
+    assert yaml.safe_load(plan.show("yaml")) == resource
     status = resource.pop("status")
     assert resource == {
         "apiVersion": "runtime.ialab.dev/v1alpha1",
@@ -131,13 +131,13 @@ def test_yaml_and_json_are_the_resource(plan: Plan) -> None:
 
 def test_a_mode_change_waits_for_the_window_and_is_announced(plan: Plan) -> None:
     assert plan.take_in(survey(node_2=True), at(10)) == 20
-    assert "mode          degraded_single_gpu\n" in FORMATS["table"](plan)
-    assert FORMATS["table"](plan).endswith("\npending       multi_gpu at 12:00:30 UTC")
+    assert "mode          degraded_single_gpu\n" in plan.show("table")
+    assert plan.show("table").endswith("\npending       multi_gpu at 12:00:30 UTC")
     assert plan.take_in(survey(node_2=True), at(30)) is None
-    assert "mode          multi_gpu\n" in FORMATS["table"](plan)
+    assert "mode          multi_gpu\n" in plan.show("table")
 
 
 def test_an_outage_changes_nothing_that_is_shown(plan: Plan) -> None:
-    before = FORMATS["table"](plan)
+    before = plan.show("table")
     plan.take_in(SourceFailure(Reason.CONNECTION_FAILED, "refused"), at(5))
-    assert FORMATS["table"](plan) == before
+    assert plan.show("table") == before

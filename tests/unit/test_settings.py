@@ -35,6 +35,8 @@ DEFAULTS = {
     "target_ports": [9182, 9183],
     "host_labels": [*Policy().host_labels],
     "target_missing_seconds": 60,
+    "listen": "127.0.0.1:8080",
+    "serve_topology": True,
     "log_format": "text",
 }
 OTHERS = [
@@ -45,6 +47,9 @@ OTHERS = [
     ("target_ports", "9400", [9400]),
     ("host_labels", "machine, __meta_kubernetes_node_name", ["machine", "__meta_kubernetes_node_name"]),
     ("target_missing_seconds", "3600", 3600),
+    ("listen", "[::]:0", "[::]:0"),
+    ("listen", "", ""),
+    ("serve_topology", "no", False),
     ("log_format", "json", "json"),
 ]
 
@@ -89,6 +94,15 @@ def test_the_base_url(url: str, base: str) -> None:
     assert load({"prometheus_url": url}).base_url == base
 
 
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [("127.0.0.1:8080", ("127.0.0.1", 8080)), ("[::1]:80", ("::1", 80)), ("", None)],
+    ids=["a host and a port", "an IPv6 address and a port", "nowhere"],
+)
+def test_where_to_listen(listen: str, address: tuple[str, int] | None) -> None:
+    assert load({"prometheus_url": URL, "listen": listen}).listen_address == address
+
+
 def test_rules_get_their_part() -> None:
     flags = {"target_ports": "1", "host_labels": "l", "target_missing_seconds": "2", "telemetry_seconds": "3"}
     chosen = load({"prometheus_url": URL, **flags})
@@ -109,6 +123,9 @@ BAD = [
     ("prometheus_url", "http://reader:s3/cr@et@h:x", "Input should be a valid URL, invalid port number"),
     ("prometheus_url", "http://h/?token=s3cret", "URL should end with its path, without ? or #"),
     ("prometheus_url", "http://h/#part", "URL should end with its path, without ? or #, but it is 'http://h/#part'"),
+    ("listen", "8080", "Address should be host:port, such as 127.0.0.1:8080, but it is '8080'"),
+    ("listen", "h:99999", "Address should be host:port, such as 127.0.0.1:8080, but it is 'h:99999'"),
+    ("serve_topology", "maybe", "Input should be a valid boolean, unable to interpret input, but it is 'maybe'"),
     ("poll_seconds", "", f"{NO_NUMBER}, but it is ''"),
     ("poll_seconds", "5s", f"{NO_NUMBER}, but it is '5s'"),
     ("poll_seconds", "0.19", "Input should be greater than or equal to 0.2, but it is '0.19'"),
@@ -196,7 +213,9 @@ def test_a_wrong_word_is_told(arguments: list[str], fault: str, capsys: pytest.C
 
 
 @pytest.mark.parametrize(
-    ("command", "left_out"), [("run", set()), ("plan", {"--telemetry-seconds", "--log-format"})], ids=["run", "plan"]
+    ("command", "left_out"),
+    [("run", set()), ("plan", {"--telemetry-seconds", "--listen", "--serve-topology", "--log-format"})],
+    ids=["run", "plan"],
 )
 def test_help_names_every_setting_with_its_default(
     command: str, left_out: set[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -216,6 +235,8 @@ def test_help_names_every_setting_with_its_default(
             ("--target-ports", "default 9182,9183"),
             ("--host-labels", f"default {','.join(Policy().host_labels)}"),
             ("--target-missing-seconds", "default 60"),
+            ("--listen", "default 127.0.0.1:8080"),
+            ("--serve-topology", "default True"),
             ("--log-format", "default text"),
         ]
         if flag not in left_out
