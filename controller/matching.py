@@ -178,7 +178,8 @@ def look(nodes: Sequence[GpuNode], survey: Survey, policy: Policy) -> Mapping[st
     Two GpuNodes claim the same card if they pick the same series of a target, or, where it has none, would by asking
     for the same. The older one counts, by creation and then by name. GpuNodes that tell no card apart (without `card`)
     and name their host alike are taken for the several cards of a host instead: they share its state, and say so.
-    Another spelling of the host is no second card: who writes it does not know of the first.
+    Another spelling of the host is no second card, unless each has a model of its own: who writes it does not know of
+    the first.
     """
     index = Index(survey, policy)
     readable = [(node, node.spec) for node in nodes if node.spec]
@@ -226,8 +227,10 @@ def _with_claims(findings: Mapping[str, Finding], contested: Iterable[Sequence[G
 
 
 def _can_share(held: Sequence[GpuNode]) -> bool:
-    return all(node.spec and node.spec.card == CardSelector() for node in held) and (
-        len({node.spec.host for node in held if node.spec}) == 1
+    specs = [node.spec for node in held if node.spec]
+    models = {spec.model for spec in specs if spec.model}
+    return all(spec.card == CardSelector() for spec in specs) and (
+        len({spec.host for spec in specs}) == 1 or len(models) == len(specs)
     )
 
 
