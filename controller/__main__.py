@@ -6,11 +6,12 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
 import controller
 from controller import names, settings, views
+from controller.facts import Observation, SourceFailure
 from controller.settings import Settings
 from controller.texts import bounded
 
@@ -100,6 +101,12 @@ examples:
   gpu-topology completion fish > ~/.config/fish/completions/gpu-topology.fish
 """
 
+_DISCOVER_EXAMPLES = """\
+examples:
+  gpu-topology discover --prometheus http://192.168.1.40:9090 > gpunodes.yaml
+  gpu-topology discover --prometheus http://192.168.1.40:9090 | gpu-topology plan -f - --prometheus http://192.168.1.40:9090
+"""
+
 
 _EXPLAIN_EXAMPLES = """\
 examples:
@@ -146,7 +153,8 @@ def _parser(complete_files: object = None) -> argparse.ArgumentParser:
     files.complete = complete_files  # type: ignore[attr-defined]
     _add_output(plan)
     plan.add_argument("-w", "--watch", action="store_true", help="go on, and print each change")
-    _add_settings(plan, ("prometheus_url", "poll_seconds", "target_ports", "host_labels", "target_missing_seconds"))
+    judged_by = ("target_ports", "host_labels", "profiles_file")
+    _add_settings(plan, ("prometheus_url", "poll_seconds", *judged_by, "target_missing_seconds"))
 
     what = "say why a card is judged as it is: its targets, its series, and the rule"
     explain = _add(commands, "explain", _explain, what, _EXPLAIN_EXAMPLES)
@@ -154,7 +162,11 @@ def _parser(complete_files: object = None) -> argparse.ArgumentParser:
     what = "manifests instead of the cluster: files, folders of them, or - for standard input"
     files = explain.add_argument("-f", "--filename", nargs="+", action="extend", metavar="FILE", help=what)
     files.complete = complete_files  # type: ignore[attr-defined]
-    _add_settings(explain, ("prometheus_url", "poll_seconds", "target_ports", "host_labels"))
+    _add_settings(explain, ("prometheus_url", "poll_seconds", *judged_by))
+
+    what = "print a GpuNode, ready to apply, for each card that Prometheus shows"
+    discover = _add(commands, "discover", _discover, what, _DISCOVER_EXAMPLES)
+    _add_settings(discover, ("prometheus_url", "poll_seconds", "target_ports", "profiles_file"))
 
     what = "print the topology of the cluster of KUBECONFIG"
     get = _add(commands, "get", _get, what, _GET_EXAMPLES)
@@ -283,6 +295,27 @@ def _explain(chosen: Settings, *, name: str, filename: Sequence[str] | None) -> 
     return SUCCESS if asyncio.run(explain.run(node, nodes, chosen)) else FAILURE
 
 
+def _discover(chosen: Settings) -> int:
+    from controller import discovery  # noqa: PLC0415 - the operator declares no cards
+    from controller.prometheus import Prometheus  # noqa: PLC0415 - httpx takes a moment
+
+    async def ask() -> Observation:
+        async with Prometheus(chosen.base_url, chosen.timeout_seconds, chosen.series) as prometheus:
+            return await prometheus.survey()
+
+    observation = asyncio.run(ask())
+    if isinstance(observation, SourceFailure):
+        return _fail(observation.message)
+    proposals, left_out = discovery.propose(observation, chosen.policy)
+    for proposal in proposals:
+        print(discovery.manifest(proposal), end="")
+    for what in left_out:
+        print(f"gpu-topology: left out {what}", file=sys.stderr)
+    if observation.partial:
+        print(f"gpu-topology: the answer is not whole: {observation.partial}", file=sys.stderr)
+    return SUCCESS if proposals else _fail(f"no card is recognised among {len(observation.targets)} targets")
+
+
 def _get(*, topology: str, output: str, fail_on: str | None) -> int:
     from controller import live  # noqa: PLC0415 - takes half a second, which only these commands should wait for
 
@@ -341,7 +374,7 @@ def _fail(text: str, code: int = FAILURE) -> int:
 
 
 def _shown(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return ",".join(map(str, value)) if isinstance(value, tuple) else "none" if value is None else str(value)
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ def assess(node: GpuNode, view: View, *, suspected_seconds: float) -> Assessment
         return Assessment(_held(node, held, targets, watch), suspect=suspect, look_again=wait)
     if not verdict.current:
         return Assessment(_held(node, verdict, targets, watch))
-    values = readings.read(found.samples) if verdict.health is Health.ONLINE else Readings()
+    values = readings.read(found.samples, view.policy.profiles) if verdict.health is Health.ONLINE else Readings()
     status = _status(node, verdict, targets, values, watch)
     if not targets and verdict.phase is Phase.ONLINE:
         if missing is None:

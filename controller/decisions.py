@@ -1,11 +1,11 @@
 """One pass' decision: from facts and one moment to the changes that are wanted, and when to look again."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import TypeVar
 
-from controller import cards, conditions, matching, topologies, trust
+from controller import cards, conditions, matching, readings, topologies, trust
 from controller.facts import (
     ConditionStatus,
     Decision,
@@ -48,7 +48,7 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     before = memory.trust or _remembered(world.topologies, watch, now)
     observation, trusted = trust.weigh(world.observation, before, hosts, now.mono)
     failure = observation if isinstance(observation, SourceFailure) else None
-    seen = matching.look(world.nodes, observation, policy) if isinstance(observation, Survey) else observation
+    seen = _look(world.nodes, observation, policy) if isinstance(observation, Survey) else observation
     recovered_seconds = inf if trusted.recovered_at is None else now.mono - trusted.recovered_at
     view = cards.View(seen, policy, watch, recovered_seconds)
     written: dict[str, float] = {}
@@ -94,6 +94,11 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
         look_again=min(soon, default=None),
         memory=Memory(watch.marks, written, suspects, trusted),
     )
+
+
+def _look(nodes: Sequence[GpuNode], survey: Survey, policy: Policy) -> Mapping[str, matching.Finding]:
+    samples = readings.recognise(survey.samples, policy.profiles)
+    return matching.look(nodes, replace(survey, samples=samples), policy)
 
 
 def _remembered(topologies: Iterable[RuntimeTopology], watch: Stopwatch, now: Instant) -> Trust:

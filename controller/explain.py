@@ -3,12 +3,14 @@
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pydantic.alias_generators import to_camel
 
 from controller import matching, phases, readings
 from controller.decisions import decide
+from controller.exporters import Profile
 from controller.facts import GpuNode, Instant, Memory, Policy, Sample, SourceFailure, Survey, World
 from controller.matching import Finding
 from controller.prometheus import Prometheus
@@ -24,7 +26,7 @@ _WIDTH = 160
 
 async def run(node: GpuNode, nodes: Sequence[GpuNode], settings: Settings) -> bool:
     """Print why a card, one of all, is judged as it is; tell whether Prometheus answered."""
-    async with Prometheus(settings.base_url, settings.timeout_seconds) as prometheus:
+    async with Prometheus(settings.base_url, settings.timeout_seconds, settings.series) as prometheus:
         survey = await prometheus.survey()
     if isinstance(survey, SourceFailure):
         print(f"gpu-topology: {survey.message}", file=sys.stderr)
@@ -44,8 +46,9 @@ def explain(node: GpuNode, nodes: Sequence[GpuNode], survey: Survey, policy: Pol
     if status := judged.get(node.uid, node.status):
         rows = [("phase", status.phase), ("reason", status.reason), ("rule", phases.RULES.get(status.reason, ""))]
         parts.append(aligned([("card", node.name), *rows, ("message", status.message)]))
-    if found := matching.look(nodes, survey, policy).get(node.uid):
-        parts += [_targets(node, found, survey, policy), _series(found, survey)]
+    recognised = replace(survey, samples=readings.recognise(survey.samples, policy.profiles))
+    if found := matching.look(nodes, recognised, policy).get(node.uid):
+        parts += [_targets(node, found, survey, policy), _series(found, survey, policy.profiles)]
     return "\n\n".join(parts)
 
 
@@ -64,21 +67,21 @@ def _targets(node: GpuNode, found: Finding, survey: Survey, policy: Policy) -> s
     return "\n".join(shown)
 
 
-def _series(found: Finding, survey: Survey) -> str:
+def _series(found: Finding, survey: Survey, profiles: Sequence[Profile]) -> str:
     scrapes = {matching.scrape_of(target.labels) for target in found.match.targets}
     given = sum(matching.scrape_of(sample.labels) in scrapes for sample in survey.samples)
-    merged = readings.values(readings.read(found.samples))
-    rows = [("", *row) for row in sorted(_reading(sample, merged) for sample in found.samples)]
+    merged = readings.values(readings.read(found.samples, profiles))
+    rows = [("", *row) for row in sorted(_reading(sample, merged, profiles) for sample in found.samples)]
     head = f"series: {len(found.samples)} of the {given} that these targets gave are the card's"
     shown = [head, *_limited(aligned(rows).splitlines() if rows else [])]
     return "\n".join([*shown, f"   {found.others}"] if found.others else shown)
 
 
-def _reading(sample: Sample, merged: dict[str, float | None]) -> tuple[str, str, str]:
+def _reading(sample: Sample, merged: dict[str, float | None], profiles: Sequence[Profile]) -> tuple[str, str, str]:
     """Return which reading a series gives, its value, and the series."""
     labels = ", ".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()) if name != "__name__")
     series = bounded(f"{sample.name}{{{labels}}} {sample.value:g}", _WIDTH)
-    for field, value in readings.values(readings.read([sample])).items():
+    for field, value in readings.values(readings.read([sample], profiles)).items():
         if value is not None:
             return (
                 to_camel(field),

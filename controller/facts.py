@@ -15,6 +15,7 @@ from typing import Annotated, NamedTuple
 from annotated_types import Ge, Le, MaxLen, MinLen
 
 from controller import names
+from controller.exporters import Profile
 
 Label = Annotated[str, MaxLen(1024)]
 Labels = Annotated[Mapping[str, Label], MaxLen(16)]
@@ -118,6 +119,8 @@ class Sample(NamedTuple):
     name: str
     labels: Mapping[str, str]
     value: float
+    profile: Profile | None = None
+    """The exporter that `readings.recognise` found it to come from; before, and without one, it says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,8 @@ class Readings:
     gpu_load_pct: float | None = None
     gpu_power_w: float | None = None
     gpu_fan_rpm: float | None = None
+    gpu_fan_pct: float | None = None
+    """Of the fan's top speed; few exporters have both."""
     gpu_memory_used_gb: float | None = None
     """In units of 2^30 bytes, as makers count a card's memory and `vram_gb` does."""
 
@@ -277,6 +282,7 @@ class GpuEntry:
     gpu_load_pct: float | None = None
     gpu_power_w: float | None = None
     gpu_fan_rpm: float | None = None
+    gpu_fan_pct: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,20 +351,26 @@ class World:
     observation: Observation
 
 
+HOST_LABELS = (
+    "host",
+    "hostname",
+    "Hostname",
+    "node",
+    "nodename",
+    "__meta_kubernetes_pod_node_name",
+    "__meta_kubernetes_node_name",
+)
+"""Labels of a target that people and exporters give the name of its host."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The operator's settings as far as rules need them."""
 
+    profiles: tuple[Profile, ...]
+    """The known exporters, by falling precedence."""
     target_ports: tuple[int, ...] = (9182, 9183)
-    host_labels: tuple[str, ...] = (
-        "host",
-        "hostname",
-        "Hostname",
-        "node",
-        "nodename",
-        "__meta_kubernetes_pod_node_name",
-        "__meta_kubernetes_node_name",
-    )
+    host_labels: tuple[str, ...] = HOST_LABELS
     """Labels of a target whose value is the name of its host."""
     target_missing_seconds: float = 60
     telemetry_seconds: float = 30

@@ -148,6 +148,7 @@ def _with_readings(entry: GpuEntry, carrier: facts.GpuNodeStatus | GpuEntry) -> 
         gpu_load_pct=carrier.gpu_load_pct,
         gpu_power_w=carrier.gpu_power_w,
         gpu_fan_rpm=carrier.gpu_fan_rpm,
+        gpu_fan_pct=carrier.gpu_fan_pct,
     )
 
 

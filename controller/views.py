@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import yaml
 
-from controller.facts import GpuNode, Mode, Phase, RuntimeTopologyStatus
+from controller.facts import GpuNode, GpuNodeStatus, Mode, Phase, RuntimeTopologyStatus
 from controller.snapshot import snapshot
 from controller.texts import bounded
 from controller.topologies import describe
@@ -114,10 +114,16 @@ def _cards(nodes: Iterable[GpuNode]) -> list[Sequence[str]]:
         spec, status = node.spec, node.status
         if status:
             declared = (spec.host, str(spec.vram_gb)) if spec else ("", "")
-            readings = (status.gpu_temp_c, status.gpu_load_pct, status.gpu_power_w, status.gpu_fan_rpm)
+            readings = (status.gpu_temp_c, status.gpu_load_pct, status.gpu_power_w)
             shown = ("" if value is None else f"{value:g}" for value in readings)
-            rows.append((node.name, node.model, *declared, status.phase, status.reason, *shown))
+            rows.append((node.name, node.model, *declared, status.phase, status.reason, *shown, _fan(status)))
     return rows
+
+
+def _fan(status: GpuNodeStatus) -> str:
+    if status.gpu_fan_rpm is not None:
+        return f"{status.gpu_fan_rpm:g}"
+    return "" if status.gpu_fan_pct is None else f"{status.gpu_fan_pct:g}%"
 
 
 def aligned(rows: Sequence[Sequence[str]], *, colour: bool = False) -> str:

@@ -15,6 +15,7 @@ from controller import manifests, names, resources
 from controller.__main__ import main
 from controller.facts import GpuNode, Instant, Policy, RuntimeTopology, Sample, Survey, Target, TargetHealth
 from controller.plan import Plan
+from controller.profiles import built_in
 from lab import tools
 from lab.controlplane import ControlPlane
 from lab.exporters import State
@@ -63,7 +64,7 @@ def judge(scene: Scene) -> Plan:
     """Return what an operator would say of the lab's cards while no target is known, and have the cluster say it."""
     file = scene.folder / "samples.yaml"
     file.write_text(scene.samples)
-    plan = Plan(manifests.read([str(file)]), Policy())
+    plan = Plan(manifests.read([str(file)]), Policy(profiles=built_in()))
     plan.take_in(Survey((), ()), Instant(START, 0))
     scene.kubectl.apply(scene.samples)
     publish(scene, plan)

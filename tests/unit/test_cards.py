@@ -27,7 +27,8 @@ from controller.facts import (
 )
 from controller.matching import look
 from controller.names import Condition, Reason
-from controller.readings import values
+from controller.profiles import built_in
+from controller.readings import recognise, values
 from controller.stopwatch import Stopwatch
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -36,9 +37,12 @@ SPEC = GpuNodeSpec(host="h", vram_gb=16)
 FAILURE = SourceFailure(Reason.CONNECTION_FAILED, "refused")
 
 
+POLICY = Policy(profiles=built_in())
+
+
 def survey(*states: TargetHealth, series: bool = False) -> Survey:
     targets = tuple(Target("http://h:9182/metrics", "h", 9182, LABELS, state, "") for state in states)
-    return Survey(targets, (Sample("gpu_temp_c", LABELS, 40),) if series else ())
+    return Survey(targets, recognise([Sample("gpu_temp_c", LABELS, 40)], POLICY.profiles) if series else ())
 
 
 PRESENT, BARE, ABSENT = survey(TargetHealth.UP, series=True), survey(TargetHealth.UP), survey()
@@ -57,9 +61,9 @@ class Card:
     ) -> Assessment:
         wall = START + timedelta(seconds=seconds + jump)
         watch = Stopwatch(self.marks, Instant(wall, 100 + seconds))
-        findings = seen if isinstance(seen, SourceFailure) else look((self.node,), seen, Policy())
+        findings = seen if isinstance(seen, SourceFailure) else look((self.node,), seen, POLICY)
         since = seconds if self.suspected_at is None else self.suspected_at
-        view = View(findings, Policy(), watch, recovered_seconds)
+        view = View(findings, POLICY, watch, recovered_seconds)
         assessment = assess(self.node, view, suspected_seconds=seconds - since)
         self.marks, self.suspected_at = watch.marks, since if assessment.suspect else None
         self.node = replace(self.node, status=assessment.status)

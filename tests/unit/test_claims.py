@@ -27,6 +27,7 @@ from controller.facts import (
 )
 from controller.matching import normal_host
 from controller.names import Condition, Reason
+from controller.profiles import built_in
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -56,7 +57,7 @@ class Fleet:
     def look(self, seconds: float, targets: list[Target], samples: list[Sample]) -> dict[str, tuple[Phase, Reason]]:
         now = Instant(START + timedelta(seconds=seconds), seconds)
         world = World(self.nodes, (self.topology,), Survey(tuple(targets), tuple(samples)))
-        decision = decide(world, self.memory, now, Policy())
+        decision = decide(world, self.memory, now, Policy(profiles=built_in()))
         self.memory, self.writes = decision.memory, len(decision.topologies)
         judged = {change.node.name: change.status for change in decision.nodes}
         self.nodes = tuple(replace(node, status=judged.get(node.name, node.status)) for node in self.nodes)

@@ -10,6 +10,7 @@ from controller.__main__ import main
 from controller.explain import SHOWN, explain
 from controller.facts import CardSelector, GpuNode, GpuNodeSpec, Instant, Policy, Sample, Survey, Target, TargetHealth
 from controller.names import Reason
+from controller.profiles import built_in
 
 NOW = Instant(datetime(2026, 1, 1, 12, tzinfo=UTC), 100)
 HOST = "192.168.1.50"
@@ -33,7 +34,7 @@ def series(name: str, value: float, gpu: str = "0") -> Sample:
 
 
 def explained(node: GpuNode, targets: list[Target], samples: list[Sample], *others: GpuNode) -> str:
-    return explain(node, (node, *others), Survey(tuple(targets), tuple(samples)), Policy(), NOW)
+    return explain(node, (node, *others), Survey(tuple(targets), tuple(samples)), Policy(profiles=built_in()), NOW)
 
 
 def test_an_online_card_is_explained_from_its_targets_to_the_rule() -> None:

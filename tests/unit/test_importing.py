@@ -16,6 +16,7 @@ from controller.facts import Instant, Phase, Policy, Sample, Survey, Target, Tar
 from controller.matching import normal_host
 from controller.modes import compute_mode
 from controller.plan import Plan
+from controller.profiles import built_in
 from controller.snapshot import READINGS
 
 LISTS = ("active_gpus", "inventory_gpus", "unexpected_down")
@@ -362,7 +363,7 @@ def test_import_then_export_gives_the_same_state_back(
     document, up = old
     file = tmp_path_factory.mktemp("imported") / "gpunodes.yaml"
     file.write_text(views.as_yaml(take(document).manifests))
-    plan = Plan(manifests.read([str(file)]), Policy())
+    plan = Plan(manifests.read([str(file)]), Policy(profiles=built_in()))
     plan.take_in(world({normal_host(card["host"]) for name in LISTS for card in document[name]}, up), START)
     assert in_any_order(json.loads(plan.show("snapshot"))) == in_any_order(document)
 

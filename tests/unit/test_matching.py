@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from controller.facts import CardSelector, GpuNode, GpuNodeSpec, Policy, Sample, Survey, Target, TargetHealth
 from controller.facts import TargetSelector as Targets
 from controller.matching import ADDRESS, Finding, Match, Way, look, normal_host, split_address
+from controller.profiles import built_in
 
 HOST = "192.168.1.50"
-PORTS = Policy().target_ports
+PORTS = Policy(profiles=built_in()).target_ports
 
 
 def target(host: str, port: int, /, job: str = "gpu", **labels: str) -> Target:
@@ -28,7 +29,7 @@ def card(name: str = "card", host: str = HOST, /, **spec: object) -> GpuNode:
 
 
 def findings(nodes: Sequence[GpuNode], targets: Sequence[Target], samples: Sequence[Sample] = ()) -> dict[str, Finding]:
-    return {**look(nodes, Survey(tuple(targets), tuple(samples)), Policy())}
+    return {**look(nodes, Survey(tuple(targets), tuple(samples)), Policy(profiles=built_in()))}
 
 
 def match(host: str, /, *targets: Target, **spec: object) -> Match:

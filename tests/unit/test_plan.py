@@ -1,6 +1,7 @@
 """A plan shows declared cards and their topology as the operator would publish them."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -20,6 +21,7 @@ from controller.facts import (
 from controller.manifests import Declared
 from controller.names import Reason
 from controller.plan import Plan
+from controller.profiles import built_in
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 READINGS = {"gpu_temp_c": 32.0, "gpu_load_pct": 0.0, "gpu_power_w": 49.0, "gpu_fan_rpm": 950.0}
@@ -63,7 +65,7 @@ def at(seconds: float) -> Instant:
 
 @pytest.fixture
 def plan() -> Plan:
-    plan = Plan(LAB, Policy())
+    plan = Plan(LAB, Policy(profiles=built_in()))
     plan.take_in(survey(), at(0))
     return plan
 
@@ -141,3 +143,11 @@ def test_an_outage_changes_nothing_that_is_shown(plan: Plan) -> None:
     before = plan.show("table")
     plan.take_in(SourceFailure(Reason.CONNECTION_FAILED, "refused"), at(5))
     assert plan.show("table") == before
+
+
+def test_a_fan_that_is_told_in_percent_is_shown_so() -> None:
+    labels = {"job": "gpu-metrics", "instance": "192.168.1.50:9183", "uuid": "GPU-1"}
+    fan = Sample("nvidia_gpu_fanspeed_percent", labels, 45)
+    plan = Plan(LAB, Policy(profiles=built_in()))
+    plan.take_in(replace(survey(), samples=(fan,)), at(0))
+    assert plan.show("table").splitlines()[2].split()[-2:] == ["TargetsUp", "45%"]

@@ -10,7 +10,8 @@ import pytest
 
 import controller
 from controller.__main__ import main
-from controller.facts import Policy
+from controller.facts import HOST_LABELS, Policy
+from controller.profiles import built_in
 from controller.settings import PREFIX, Settings, load
 
 URL = "http://192.168.1.40:9090"
@@ -33,8 +34,9 @@ DEFAULTS = {
     "poll_seconds": 5,
     "telemetry_seconds": 30,
     "target_ports": [9182, 9183],
-    "host_labels": [*Policy().host_labels],
+    "host_labels": [*HOST_LABELS],
     "target_missing_seconds": 60,
+    "profiles_file": None,
     "listen": "127.0.0.1:8080",
     "serve_topology": True,
     "log_format": "text",
@@ -106,7 +108,9 @@ def test_where_to_listen(listen: str, address: tuple[str, int] | None) -> None:
 def test_rules_get_their_part() -> None:
     flags = {"target_ports": "1", "host_labels": "l", "target_missing_seconds": "2", "telemetry_seconds": "3"}
     chosen = load({"prometheus_url": URL, **flags})
-    assert chosen.policy == Policy(target_ports=(1,), host_labels=("l",), target_missing_seconds=2, telemetry_seconds=3)
+    assert chosen.policy == Policy(
+        profiles=built_in(), target_ports=(1,), host_labels=("l",), target_missing_seconds=2, telemetry_seconds=3
+    )
 
 
 NO_NUMBER = "Input should be a valid number, unable to parse string as a number"
@@ -141,6 +145,7 @@ BAD = [
     ("host_labels", "node-name", "String should match pattern '^[A-Za-z_][A-Za-z0-9_]*$', but it is 'node-name'"),
     ("host_labels", "", "String should match pattern '^[A-Za-z_][A-Za-z0-9_]*$', but it is ''"),
     ("target_missing_seconds", "3601", "Input should be less than or equal to 3600, but it is '3601'"),
+    ("profiles_file", "nowhere.yaml", "nowhere.yaml: No such file or directory"),
     ("log_format", "JSON", "Input should be 'text' or 'json', but it is 'JSON'"),
 ]  # fmt: skip
 
@@ -214,8 +219,22 @@ def test_a_wrong_word_is_told(arguments: list[str], fault: str, capsys: pytest.C
 
 @pytest.mark.parametrize(
     ("command", "left_out"),
-    [("run", set()), ("plan", {"--telemetry-seconds", "--listen", "--serve-topology", "--log-format"})],
-    ids=["run", "plan"],
+    [
+        pytest.param("run", set(), id="run"),
+        pytest.param("plan", {"--telemetry-seconds", "--listen", "--serve-topology", "--log-format"}, id="plan"),
+        pytest.param(
+            "discover",
+            {
+                "--telemetry-seconds",
+                "--host-labels",
+                "--target-missing-seconds",
+                "--listen",
+                "--serve-topology",
+                "--log-format",
+            },
+            id="discover",
+        ),
+    ],
 )
 def test_help_names_every_setting_with_its_default(
     command: str, left_out: set[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -233,8 +252,9 @@ def test_help_names_every_setting_with_its_default(
             ("--poll-seconds", "default 5"),
             ("--telemetry-seconds", "default 30"),
             ("--target-ports", "default 9182,9183"),
-            ("--host-labels", f"default {','.join(Policy().host_labels)}"),
+            ("--host-labels", f"default {','.join(HOST_LABELS)}"),
             ("--target-missing-seconds", "default 60"),
+            ("--profiles-file", "default none"),
             ("--listen", "default 127.0.0.1:8080"),
             ("--serve-topology", "default True"),
             ("--log-format", "default text"),
