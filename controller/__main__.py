@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
 import controller
@@ -22,6 +22,8 @@ SUCCESS, FAILURE, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 _LINE_LIMIT = 2048
 _TOPOLOGY_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+
+_NAMES_SHOWN = 20
 
 _PLAN_EXAMPLES = """\
 examples:
@@ -106,6 +108,13 @@ examples:
 """
 
 
+_EXPLAIN_EXAMPLES = """\
+examples:
+  gpu-topology explain rx9070 --prometheus http://192.168.1.40:9090
+  gpu-topology explain rx9070 -f gpunodes.yaml --prometheus http://192.168.1.40:9090
+"""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
     words = vars(_parser().parse_args(arguments))
@@ -144,7 +153,16 @@ def _parser(complete_files: object = None) -> argparse.ArgumentParser:
     files.complete = complete_files  # type: ignore[attr-defined]
     _add_output(plan)
     plan.add_argument("-w", "--watch", action="store_true", help="go on, and print each change")
-    _add_settings(plan, ("prometheus_url", "poll_seconds", "target_ports", "target_missing_seconds", "profiles_file"))
+    judged_by = ("target_ports", "host_labels", "profiles_file")
+    _add_settings(plan, ("prometheus_url", "poll_seconds", *judged_by, "target_missing_seconds"))
+
+    what = "say why a card is judged as it is: its targets, its series, and the rule"
+    explain = _add(commands, "explain", _explain, what, _EXPLAIN_EXAMPLES)
+    explain.add_argument("name", metavar="NAME", help="the GpuNode's name")
+    what = "manifests instead of the cluster: files, folders of them, or - for standard input"
+    files = explain.add_argument("-f", "--filename", nargs="+", action="extend", metavar="FILE", help=what)
+    files.complete = complete_files  # type: ignore[attr-defined]
+    _add_settings(explain, ("prometheus_url", "poll_seconds", *judged_by))
 
     what = "print a GpuNode, ready to apply, for each card that Prometheus shows"
     discover = _add(commands, "discover", _discover, what, _DISCOVER_EXAMPLES)
@@ -252,6 +270,29 @@ def _plan(chosen: Settings, *, filename: Sequence[str], output: str, watch: bool
         return _fail(f"no GpuNode is declared in {', '.join(filename)}")
     answered = asyncio.run(plan.run(plan.Plan(declared, chosen.policy), chosen, output, watch=watch))
     return SUCCESS if answered else FAILURE
+
+
+def _explain(chosen: Settings, *, name: str, filename: Sequence[str] | None) -> int:
+    from controller import explain, manifests  # noqa: PLC0415 - the operator needs neither
+
+    if filename:
+        try:
+            nodes = manifests.read(filename).nodes
+        except manifests.ManifestError as error:
+            return _fail(str(error))
+    else:
+        from controller import kube  # noqa: PLC0415 - takes a second, and needs a cluster
+
+        try:
+            nodes = asyncio.run(kube.list_nodes())
+        except (kube.KubeConfigError, kube.ApiError) as error:
+            return _fail(str(error))
+    node = next((node for node in nodes if node.name == name), None)
+    if node is None:
+        names = [node.name for node in nodes]
+        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        return _fail(f"there is no GpuNode {name!r}; there is {', '.join(names[:_NAMES_SHOWN]) or 'none'}{more}")
+    return SUCCESS if asyncio.run(explain.run(node, nodes, chosen)) else FAILURE
 
 
 def _discover(chosen: Settings) -> int:

@@ -1,6 +1,6 @@
 """One pass' decision: from facts and one moment to the changes that are wanted, and when to look again."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import TypeVar
@@ -38,10 +38,17 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     """
     watch = Stopwatch(memory.marks, now)
     hosts = {matching.normal_host(node.spec.host) for node in world.nodes if node.spec}
+    # A card that was found by a label has its targets on a host that it does not name.
+    hosts |= {
+        matching.split_address(target.scrape_url)[0]
+        for node in world.nodes
+        if node.status
+        for target in node.status.targets
+    }
     before = memory.trust or _remembered(world.topologies, watch, now)
     observation, trusted = trust.weigh(world.observation, before, hosts, now.mono)
     failure = observation if isinstance(observation, SourceFailure) else None
-    seen = _index(observation, policy) if isinstance(observation, Survey) else observation
+    seen = _look(world.nodes, observation, policy) if isinstance(observation, Survey) else observation
     recovered_seconds = inf if trusted.recovered_at is None else now.mono - trusted.recovered_at
     view = cards.View(seen, policy, watch, recovered_seconds)
     written: dict[str, float] = {}
@@ -89,9 +96,9 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     )
 
 
-def _index(survey: Survey, policy: Policy) -> matching.Index:
+def _look(nodes: Sequence[GpuNode], survey: Survey, policy: Policy) -> Mapping[str, matching.Finding]:
     samples = readings.recognise(survey.samples, policy.profiles)
-    return matching.Index(replace(survey, samples=samples))
+    return matching.look(nodes, replace(survey, samples=samples), policy)
 
 
 def _remembered(topologies: Iterable[RuntimeTopology], watch: Stopwatch, now: Instant) -> Trust:

@@ -109,6 +109,8 @@ class Target(NamedTuple):
     """How often it is scraped; Prometheus' own default where it does not say."""
     stale: bool = False
     """It has not been scraped for several intervals: what is known of it is old."""
+    discovered: Mapping[str, str] = {}
+    """The labels from before relabelling that can say on which host it is, where Prometheus still has them."""
 
 
 class Sample(NamedTuple):
@@ -156,8 +158,12 @@ class TargetSelector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardSelector:
-    """Which series of those targets are a card's."""
+    """Which series of those targets are a card's: those that carry all that is given."""
 
+    uuid: Annotated[str, MinLen(1), MaxLen(128)] | None = None
+    pci_address: Annotated[str, MinLen(1), MaxLen(32)] | None = None
+    index: Annotated[int, Ge(0), Le(1023)] | None = None
+    model: Annotated[str, MinLen(1), MaxLen(128)] | None = None
     match_labels: Labels | None = None
 
 
@@ -234,6 +240,8 @@ class GpuNode:
     """None where the stored spec cannot be read; `problem` then says why."""
     problem: str = ""
     status: GpuNodeStatus | None = None
+    created: datetime | None = None
+    """When the API server took it in; None for a manifest."""
 
     @property
     def model(self) -> str:
@@ -343,6 +351,18 @@ class World:
     observation: Observation
 
 
+HOST_LABELS = (
+    "host",
+    "hostname",
+    "Hostname",
+    "node",
+    "nodename",
+    "__meta_kubernetes_pod_node_name",
+    "__meta_kubernetes_node_name",
+)
+"""Labels of a target that people and exporters give the name of its host."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The operator's settings as far as rules need them."""
@@ -350,6 +370,8 @@ class Policy:
     profiles: tuple[Profile, ...]
     """The known exporters, by falling precedence."""
     target_ports: tuple[int, ...] = (9182, 9183)
+    host_labels: tuple[str, ...] = HOST_LABELS
+    """Labels of a target whose value is the name of its host."""
     target_missing_seconds: float = 60
     telemetry_seconds: float = 30
 

@@ -79,6 +79,12 @@ def _any_exists(files: str) -> bool:
     return any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file)
 
 
+async def list_nodes() -> tuple[GpuNode, ...]:
+    """Return the GpuNodes of the cluster that `connect` finds, by name; raise ApiError or KubeConfigError."""
+    async with Kube(await connect()) as kube:
+        return await kube.nodes()
+
+
 class Kube:
     """What the API server has, and the only writer of both kinds' status.
 

@@ -159,8 +159,19 @@ class _Answer(_Part):
         return "isPartial is set" if self.is_partial else bounded("; ".join(self.warnings or ()), _EXCERPT)
 
 
+class _Discovered(BaseModel):
+    """What can say on which host a target is; the rest, by far the most, is not kept."""
+
+    model_config = ConfigDict(alias_generator=lambda name: f"__{name}__" if name == "address" else f"__meta_{name}")
+
+    address: str = ""
+    kubernetes_pod_node_name: str = ""
+    kubernetes_node_name: str = ""
+
+
 class _ActiveTarget(_Part):
     scrape_url: str
+    discovered_labels: _Discovered | None = None
     labels: dict[str, str]
     health: TargetHealth
     last_error: str = ""
@@ -169,6 +180,7 @@ class _ActiveTarget(_Part):
 
     def target(self) -> Target:
         host, port = _address(self.scrape_url)
+        discovered = self.discovered_labels
         return Target(
             scrape_url=self.scrape_url,
             host=host,
@@ -178,6 +190,7 @@ class _ActiveTarget(_Part):
             last_error=bounded(self.last_error, _EXCERPT),
             last_scrape=self.last_scrape,
             scrape_seconds=_seconds(self.scrape_interval) or _DEFAULT_SCRAPE_SECONDS,
+            discovered=discovered.model_dump(by_alias=True, exclude_defaults=True) if discovered else {},
         )
 
 

@@ -72,9 +72,9 @@ def plan() -> Plan:
 
 def test_the_table_says_what_each_card_is_and_what_follows(plan: Plan) -> None:
     expected = """\
-NAME       MODEL      HOST           VRAM   PHASE              REASON       TEMP   LOAD   POWER   FAN
-rx7900xt   RX7900XT   192.168.1.60   20     expected_offline   TargetDown
-rx9070     RX9070     192.168.1.50   16     online             TargetsUp    32     0      49      950
+NAME       MODEL      HOST           VRAM   PHASE              REASON         TEMP   LOAD   POWER   FAN
+rx7900xt   RX7900XT   192.168.1.60   20     expected_offline   ExporterDown
+rx9070     RX9070     192.168.1.50   16     online             TargetsUp      32     0      49      950
 
 mode          degraded_single_gpu
 degradation   LIGHT, level 1
