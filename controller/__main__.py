@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Container, Coroutine, Sequence
 from pathlib import Path
 
 import controller
@@ -229,10 +229,11 @@ def _name(text: str) -> str:
     return text
 
 
-def _add_settings(parser: argparse.ArgumentParser, chosen: Iterable[str]) -> None:
+def _add_settings(parser: argparse.ArgumentParser, chosen: Container[str]) -> None:
     group = parser.add_argument_group("settings", f"each also as a variable, such as {settings.PREFIX}POLL_SECONDS")
-    for name in chosen:
-        field = Settings.model_fields[name]
+    for name, field in Settings.model_fields.items():
+        if name not in chosen:
+            continue
         default = "needed" if field.is_required() else f"default {_shown(field.default)}"
         shorter = ["--prometheus"] if name == "prometheus_url" else []
         what = f"{field.description} ({default})"

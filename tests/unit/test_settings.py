@@ -194,6 +194,9 @@ def test_of_several_bad_values_the_first_is_told(capsys: pytest.CaptureFixture[s
 # ---- words
 
 
+ONLY_RUN = {"--telemetry-seconds", "--listen", "--serve-topology", "--log-format"}
+
+
 def exit_of(arguments: list[str]) -> object:
     with pytest.raises(SystemExit) as end:
         main(arguments)
@@ -221,7 +224,7 @@ def test_a_wrong_word_is_told(arguments: list[str], fault: str, capsys: pytest.C
     ("command", "left_out"),
     [
         pytest.param("run", set(), id="run"),
-        pytest.param("plan", {"--telemetry-seconds", "--listen", "--serve-topology", "--log-format"}, id="plan"),
+        pytest.param("plan", ONLY_RUN, id="plan"),
         pytest.param(
             "discover",
             {
