@@ -30,7 +30,7 @@ down: $(BIN)/python ## End the lab in the background
 
 .PHONY: test
 test: lint build ## Run everything that has to pass: style, types, imports, all tests
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile --quiet
 
 .PHONY: lint
 lint: install ## Check style, types and the import contract

@@ -1,11 +1,11 @@
 """One pass' decision: from facts and one moment to the changes that are wanted, and when to look again."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import TypeVar
 
-from controller import cards, conditions, matching, topologies, trust
+from controller import cards, conditions, matching, readings, topologies, trust
 from controller.facts import (
     ConditionStatus,
     Decision,
@@ -15,11 +15,13 @@ from controller.facts import (
     Instant,
     Memory,
     NodeChange,
+    Observation,
     Phase,
     Policy,
     RuntimeTopology,
     RuntimeTopologyStatus,
     Survey,
+    Target,
     TopologyChange,
     Trust,
     World,
@@ -37,11 +39,19 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     """
     watch = Stopwatch(memory.marks, now)
     hosts = {matching.normal_host(node.spec.host) for node in world.nodes if node.spec}
+    # A card that was found by a label has its targets on a host that it does not name.
+    hosts |= {
+        matching.split_address(target.scrape_url)[0]
+        for node in world.nodes
+        if node.status
+        for target in node.status.targets
+    }
     before = memory.trust or _remembered(world.topologies, watch, now)
     observation, trusted = trust.weigh(world.observation, before, hosts, now.mono)
-    seen = matching.Index(observation) if isinstance(observation, Survey) else observation
+    seen = _look(world.nodes, observation, policy) if isinstance(observation, Survey) else observation
+    at_services = _at_services(world.topologies, observation, policy)
     recovered_seconds = inf if trusted.recovered_at is None else now.mono - trusted.recovered_at
-    view = cards.View(seen, policy, watch, recovered_seconds)
+    view = cards.View(seen, policy, watch, recovered_seconds, at_services)
     written: dict[str, float] = {}
     suspects, soon = dict[str, float](), list[float]()
 
@@ -81,6 +91,18 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
         look_again=min(soon, default=None),
         memory=Memory(watch.marks, written, suspects, trusted),
     )
+
+
+def _look(nodes: Sequence[GpuNode], survey: Survey, policy: Policy) -> Mapping[str, matching.Finding]:
+    samples = readings.recognise(survey.samples, policy.profiles)
+    return matching.look(nodes, replace(survey, samples=samples), policy)
+
+
+def _at_services(
+    topologies: Iterable[RuntimeTopology], observation: Observation, policy: Policy
+) -> Mapping[tuple[str, int], Sequence[Target]]:
+    wanted = {(service.host, service.port) for one in topologies for service in one.spec.services or ()}
+    return matching.at(wanted, observation, policy) if wanted and isinstance(observation, Survey) else {}
 
 
 def _remembered(topologies: Iterable[RuntimeTopology], watch: Stopwatch, now: Instant) -> Trust:

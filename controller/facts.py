@@ -15,6 +15,7 @@ from typing import Annotated, NamedTuple
 from annotated_types import Ge, Le, MaxLen, MinLen
 
 from controller import names
+from controller.exporters import Profile
 
 Label = Annotated[str, MaxLen(1024)]
 Labels = Annotated[Mapping[str, Label], MaxLen(16)]
@@ -118,6 +119,8 @@ class Target(NamedTuple):
     """How often it is scraped; Prometheus' own default where it does not say."""
     stale: bool = False
     """It has not been scraped for several intervals: what is known of it is old."""
+    discovered: Mapping[str, str] = {}
+    """The labels from before relabelling that can say on which host it is, where Prometheus still has them."""
 
 
 class Sample(NamedTuple):
@@ -126,6 +129,8 @@ class Sample(NamedTuple):
     name: str
     labels: Mapping[str, str]
     value: float
+    profile: Profile | None = None
+    """The exporter that `readings.recognise` found it to come from; before, and without one, it says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +168,12 @@ class TargetSelector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardSelector:
-    """Which series of those targets are a card's."""
+    """Which series of those targets are a card's: those that carry all that is given."""
 
+    uuid: Annotated[str, MinLen(1), MaxLen(128)] | None = None
+    pci_address: Annotated[str, MinLen(1), MaxLen(32)] | None = None
+    index: Annotated[int, Ge(0), Le(1023)] | None = None
+    model: Annotated[str, MinLen(1), MaxLen(128)] | None = None
     match_labels: Labels | None = None
 
 
@@ -210,6 +219,8 @@ class Readings:
     gpu_load_pct: float | None = None
     gpu_power_w: float | None = None
     gpu_fan_rpm: float | None = None
+    gpu_fan_pct: float | None = None
+    """Of the fan's top speed; few exporters have both."""
     gpu_memory_used_gb: float | None = None
     """In units of 2^30 bytes, as makers count a card's memory and `vram_gb` does."""
 
@@ -242,6 +253,8 @@ class GpuNode:
     problem: str = ""
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     status: GpuNodeStatus | None = None
+    created: datetime | None = None
+    """When the API server took it in; None for a manifest."""
 
     @property
     def model(self) -> str:
@@ -317,6 +330,7 @@ class ActiveGpu(GpuEntry):
     gpu_load_pct: float | None = None
     gpu_power_w: float | None = None
     gpu_fan_rpm: float | None = None
+    gpu_fan_pct: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,11 +425,27 @@ class World:
     observation: Observation
 
 
+HOST_LABELS = (
+    "host",
+    "hostname",
+    "Hostname",
+    "node",
+    "nodename",
+    "__meta_kubernetes_pod_node_name",
+    "__meta_kubernetes_node_name",
+)
+"""Labels of a target that people and exporters give the name of its host."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The operator's settings as far as rules need them."""
 
+    profiles: tuple[Profile, ...]
+    """The known exporters, by falling precedence."""
     target_ports: tuple[int, ...] = (9182, 9183)
+    host_labels: tuple[str, ...] = HOST_LABELS
+    """Labels of a target whose value is the name of its host."""
     target_missing_seconds: float = 60
     telemetry_seconds: float = 30
     valid_for_seconds: int = 180

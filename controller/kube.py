@@ -3,7 +3,8 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -67,7 +68,7 @@ async def connect() -> kubernetes.client.Configuration:
         elif not _any_exists(files):  # the client only warns of that, and then complains about an empty file
             raise FileNotFoundError(f"there is no file {files!r}")
         else:
-            await kubernetes.config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            await kubernetes.config.load_kube_config(files, client_configuration=configuration)  # type: ignore[no-untyped-call]
     except (kubernetes.config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError) as error:
         why = f"{files!r} is no kubeconfig" if isinstance(error, TypeError) else error
         text = f"No Kubernetes cluster is configured (KUBECONFIG, or run it as a pod): {why}"
@@ -77,6 +78,12 @@ async def connect() -> kubernetes.client.Configuration:
 
 def _any_exists(files: str) -> bool:
     return any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file)
+
+
+async def list_nodes() -> tuple[GpuNode, ...]:
+    """Return the GpuNodes of the cluster that `connect` finds, by name; raise ApiError or KubeConfigError."""
+    async with Kube(await connect()) as kube:
+        return await kube.nodes()
 
 
 class Kube:
@@ -274,3 +281,12 @@ def _message(error: ApiException) -> str:
         return bounded(str(json.loads(body)["message"]), _TEXT_LIMIT)
     except (ValueError, LookupError, TypeError):
         return bounded(body, _TEXT_LIMIT)
+
+
+@contextmanager
+def translating(doing: str) -> Iterator[None]:
+    """Turn what a request within raises into the one of ApiError's kinds that it is."""
+    try:
+        yield
+    except _FAILURES as error:
+        raise _translated(error, doing) from None

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from types import TracebackType
 from typing import Annotated, Literal, Self, TypeVar
@@ -14,14 +15,12 @@ from pydantic.alias_generators import to_camel
 from controller.facts import Observation, Sample, SourceFailure, Survey, Target, TargetHealth
 from controller.matching import normal_host
 from controller.names import Reason
-from controller.readings import KNOWN_SERIES
 from controller.texts import bounded
 
 ANSWER_BYTES = 96 * 1024 * 1024
 """The longest answer that is read. Prometheus sends along what it discovered of a target: with 80 labels from
 Kubernetes a target takes 8.8 kB, 10,000 of them 84 MiB. Reading that takes as much again for a moment."""
 
-_QUERY = '{__name__=~"' + "|".join(sorted(KNOWN_SERIES)) + '"}'
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _EXCERPT = 300
 _MESSAGE = 1000
@@ -36,12 +35,18 @@ class Prometheus:
     """Ask one Prometheus; never raise for what it does or fails to do."""
 
     def __init__(
-        self, base_url: str, timeout_seconds: float, transport: httpx.AsyncBaseTransport | None = None
+        self,
+        base_url: str,
+        timeout_seconds: float,
+        series: AbstractSet[str],
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        """Ask for these series, by name."""
         url = httpx.URL(base_url)
         self.url = str(url.copy_with(userinfo=b"")).rstrip("/")
         """The base URL without credentials, which must reach neither log nor status."""
         self._timeout = timeout_seconds
+        self._series, self._query = series, '{__name__=~"' + "|".join(sorted(series)) + '"}'
         self._http = httpx.AsyncClient(
             auth=(url.username, url.password) if url.userinfo else None,
             # Compressed answers could be longer than they look; a Prometheus next door need not compress.
@@ -68,7 +73,7 @@ class Prometheus:
         try:
             async with asyncio.timeout(self._timeout):
                 targets = await self._get(_TargetsAnswer, "targets", state="active")
-                series = await self._get(_QueryAnswer, "query", query=_QUERY)
+                series = await self._get(_QueryAnswer, "query", query=self._query)
         except (TimeoutError, httpx.TimeoutException):
             return self._failure(Reason.TIMED_OUT, f"gave no answer within {self._timeout:g} s")
         except _HttpError as error:
@@ -83,7 +88,7 @@ class Prometheus:
             tuple(
                 Sample(name, entry.metric, entry.value[1])
                 for entry in series.data.result
-                if entry.value and (name := entry.metric.get("__name__", "")) in KNOWN_SERIES
+                if entry.value and (name := entry.metric.get("__name__", "")) in self._series
             ),
             partial=targets.lack() or series.lack(),
         )
@@ -154,8 +159,19 @@ class _Answer(_Part):
         return "isPartial is set" if self.is_partial else bounded("; ".join(self.warnings or ()), _EXCERPT)
 
 
+class _Discovered(BaseModel):
+    """What can say on which host a target is; the rest, by far the most, is not kept."""
+
+    model_config = ConfigDict(alias_generator=lambda name: f"__{name}__" if name == "address" else f"__meta_{name}")
+
+    address: str = ""
+    kubernetes_pod_node_name: str = ""
+    kubernetes_node_name: str = ""
+
+
 class _ActiveTarget(_Part):
     scrape_url: str
+    discovered_labels: _Discovered | None = None
     labels: dict[str, str]
     health: TargetHealth
     last_error: str = ""
@@ -164,6 +180,7 @@ class _ActiveTarget(_Part):
 
     def target(self) -> Target:
         host, port = _address(self.scrape_url)
+        discovered = self.discovered_labels
         return Target(
             scrape_url=self.scrape_url,
             host=host,
@@ -173,6 +190,7 @@ class _ActiveTarget(_Part):
             last_error=bounded(self.last_error, _EXCERPT),
             last_scrape=self.last_scrape,
             scrape_seconds=_seconds(self.scrape_interval) or _DEFAULT_SCRAPE_SECONDS,
+            discovered=discovered.model_dump(by_alias=True, exclude_defaults=True) if discovered else {},
         )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import is_dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -30,6 +31,7 @@ NODE_SPEC = TypeAdapter(facts.GpuNodeSpec)
 NODE_STATUS = TypeAdapter(facts.GpuNodeStatus)
 TOPOLOGY_SPEC = TypeAdapter(facts.RuntimeTopologySpec)
 TOPOLOGY_STATUS = TypeAdapter(facts.RuntimeTopologyStatus)
+_CREATED = TypeAdapter(datetime | None)
 
 
 def parse_node(resource: Json) -> GpuNode:
@@ -47,6 +49,7 @@ def parse_node(resource: Json) -> GpuNode:
         problem=problem,
         labels=metadata.get("labels") or {},
         status=_parse_status(NODE_STATUS, resource),
+        created=_CREATED.validate_python(metadata.get("creationTimestamp")),
     )
 
 

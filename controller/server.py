@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -66,9 +67,8 @@ class Server:
             try:
                 await web.TCPSite(runner, host, port).start()
             except OSError as error:
-                raise ListenError(
-                    f"cannot listen on {host}:{port}: {error.strerror}; choose another --listen"
-                ) from None
+                reason = os.strerror(error.errno) if error.errno else error
+                raise ListenError(f"cannot listen on {host}:{port}, choose another --listen: {reason}") from None
             yield
         finally:
             await runner.cleanup()

@@ -1,6 +1,6 @@
 """The health of a topology's services: scrape targets whose state stands beside the cards' and changes no mode."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -14,7 +14,7 @@ from controller.facts import (
     Target,
     TargetHealth,
 )
-from controller.matching import Index
+from controller.matching import normal_host
 from controller.names import Reason
 from controller.texts import bounded
 
@@ -25,7 +25,7 @@ MESSAGE_LIMIT = 128
 def assess(
     declared: Iterable[ServiceSpec],
     last: Iterable[ServiceStatus],
-    seen: Index | SourceFailure,
+    seen: Mapping[tuple[str, int], Sequence[Target]] | SourceFailure,
     recovered_seconds: float = inf,
 ) -> tuple[ServiceStatus, ...]:
     """Return the services' health, sorted by name; the last one known while nothing current is.
@@ -39,7 +39,7 @@ def assess(
         unclear = ServiceStatus(name=service.name, host=service.host, port=service.port, health=Health.UNKNOWN)
         known = before.get((service.name, service.host, service.port), unclear)
         if not isinstance(seen, SourceFailure):
-            known = _judge(known, seen.at(service.host, service.port), recovered_seconds)
+            known = _judge(known, seen.get((normal_host(service.host), service.port), ()), recovered_seconds)
         services.append(known)
     return tuple(services)
 

@@ -1,12 +1,16 @@
 """The operator's settings, by flag and by environment."""
 
+from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, HttpUrl, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from controller.facts import Policy, Port
+from controller import profiles
+from controller.exporters import Profile
+from controller.facts import HOST_LABELS, Policy, Port
 from controller.texts import bounded
 
 PREFIX = "GPU_TOPOLOGY_"
@@ -28,12 +32,16 @@ class Settings(BaseSettings):
         min_length=1,
         description="ports of the targets that speak for a card, where it names none",
     )
+    host_labels: Annotated[tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...], NoDecode] = Field(
+        default=HOST_LABELS, description="labels of a target whose value is the name of its host"
+    )
     target_missing_seconds: float = Field(
         default=60, ge=0, le=3600, description="how long an online card without any target keeps its phase"
     )
     valid_for_seconds: int = Field(
         default=180, ge=3, le=86400, description="how long a topology may be relied on after the operator's last word"
     )
+    profiles_file: Path | None = Field(default=None, description="a YAML file of profiles for your own exporters")
     listen: str = Field(
         default="127.0.0.1:8080",
         description="where /healthz, /readyz and /topology are served, as host:port; empty for nowhere",
@@ -41,10 +49,10 @@ class Settings(BaseSettings):
     serve_topology: bool = Field(default=True, description="whether the plain snapshot is served there")
     log_format: Literal["text", "json"] = Field(default="text", description="how log lines are written")
 
-    @field_validator("target_ports", mode="before")
+    @field_validator("target_ports", "host_labels", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
-        return [port.strip() for port in value.split(",")] if isinstance(value, str) else value
+        return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
     @field_validator("listen")
     @classmethod
@@ -61,11 +69,23 @@ class Settings(BaseSettings):
             raise PydanticCustomError("url_end", "URL should end with its path, without ? or #")
         return url
 
+    @cached_property
+    def profiles(self) -> tuple[Profile, ...]:
+        """The known exporters, by falling precedence; raises ProfileError where the file cannot be used."""
+        return profiles.load(self.profiles_file) if self.profiles_file else profiles.built_in()
+
+    @property
+    def series(self) -> frozenset[str]:
+        """The names of all series that Prometheus is asked for."""
+        return profiles.series(self.profiles)
+
     @property
     def policy(self) -> Policy:
         """What rules need of the settings."""
         return Policy(
+            profiles=self.profiles,
             target_ports=self.target_ports,
+            host_labels=self.host_labels,
             target_missing_seconds=self.target_missing_seconds,
             telemetry_seconds=self.telemetry_seconds,
             valid_for_seconds=self.valid_for_seconds,
@@ -100,7 +120,10 @@ class SettingsError(Exception):
 def load(flags: dict[str, Any]) -> Settings:
     """Read settings from flags where given, else from the environment; raise SettingsError on the first bad one."""
     try:
-        return Settings(**{name: value for name, value in flags.items() if value is not None})
+        settings = Settings(**{name: value for name, value in flags.items() if value is not None})
+        _ = settings.profiles  # a fault in the file is a fault of the setting, told before anything starts
+    except profiles.ProfileError as error:
+        raise SettingsError(f"{_spelled('profiles_file')}: {error}") from None
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         name = str(fault["loc"][0])
@@ -108,4 +131,9 @@ def load(flags: dict[str, Any]) -> Settings:
         # What has one of these may be a URL with a password or a token in it, however wrong the rest is.
         shown = "" if {"@", "?"} & {*value} else f", but it is {bounded(value, 100)!r}"
         what = "is needed" if fault["type"] == "missing" else f"{fault['msg']}{shown}"
-        raise SettingsError(f"{PREFIX}{name.upper()} (--{name.replace('_', '-')}): {what}") from None
+        raise SettingsError(f"{_spelled(name)}: {what}") from None
+    return settings
+
+
+def _spelled(name: str) -> str:
+    return f"{PREFIX}{name.upper()} (--{name.replace('_', '-')})"

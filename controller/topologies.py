@@ -61,7 +61,8 @@ def assess(topology: RuntimeTopology, cards: Sequence[GpuNode], view: View) -> A
     settlement = None
     if not topology.problem:
         members = [card for card in cards if selectors.picks(topology.spec.selector, card.labels)]
-        seen = services.assess(topology.spec.services or (), last.services, view.seen, view.recovered_seconds)
+        where = failure or view.at_services
+        seen = services.assess(topology.spec.services or (), last.services, where, view.recovered_seconds)
         status = replace(status, **listings.listed(members), services=seen)
         if last.mode or not failure:
             since = (

@@ -77,9 +77,15 @@ NODE_TAKES: dict[str, Status] = {
     "a target without job and error": {"targets": [{"scrapeUrl": "http://a:9182/metrics", "health": "up"}]},
     "a reason, its text and its time": {"reason": "TargetDown", "message": "m" * 2048, "lastTransitionTime": TIME},
     "a large generation": {"observedGeneration": 2**40},
-    "the lab's readings": {**READINGS, "gpuMemoryUsedGb": 3.25},
+    "the lab's readings": {**READINGS, "gpuFanPct": 38.0, "gpuMemoryUsedGb": 3.25},
     "readings at zero": dict.fromkeys(READINGS, 0),
-    "readings that overshoot": {"gpuTempC": -12, "gpuLoadPct": 100.4, "gpuPowerW": 2000, "gpuFanRpm": 20000},
+    "readings that overshoot": {
+        "gpuTempC": -12,
+        "gpuLoadPct": 100.4,
+        "gpuPowerW": 2000,
+        "gpuFanRpm": 20000,
+        "gpuFanPct": 104.0,
+    },
 }
 NODE_REFUSES: dict[str, tuple[Status, str]] = {
     "a health as phase": ({"phase": "offline"}, ENUM),

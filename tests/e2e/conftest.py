@@ -1,5 +1,6 @@
 """A scene that the tests share: one Prometheus for all, and for each test an API server without objects."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,7 +26,9 @@ def borrowed(lab: Scene) -> Iterator[Scene]:
 
 @pytest.fixture(scope="session")
 def lab(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with Scene(tmp_path_factory.mktemp("lab"), cluster.plane.kubeconfig, network="127.1.9.") as lab:
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    network = f"127.{1 + int(worker)}.9."
+    with Scene(tmp_path_factory.mktemp("lab"), cluster.plane.kubeconfig, network=network) as lab:
         # Just after its CRD has come, a kind cannot be listed for a while; kubectl tries again until it can.
         lab.kubectl("get", "gpunodes,runtimetopologies")
         yield lab

@@ -24,6 +24,7 @@ from controller.facts import (
     World,
 )
 from controller.names import DEFAULT_TOPOLOGY, Reason
+from controller.profiles import built_in
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -54,7 +55,7 @@ class Simulation:
     """Cards named like their hosts, what Prometheus shows of them, and the operator's passes, one at a time."""
 
     def __init__(self, policy: Policy | None = None) -> None:
-        self.policy = policy or Policy()
+        self.policy = policy or Policy(profiles=built_in())
         self.time = self.jumped = self.born = 0.0
         self.nodes: dict[str, dict[str, Any]] = {}
         self.topologies: dict[str, dict[str, Any]] = {}

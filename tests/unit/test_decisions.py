@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from controller import cards, conditions, modes, topologies
 from controller.decisions import decide
 from controller.facts import (
+    HOST_LABELS,
     ConditionStatus,
     Decision,
     Event,
@@ -431,7 +432,10 @@ def test_each_change_of_a_phase_and_of_the_mode_posts_one_event_that_warns_of_wo
         simulation.run(100)
     phase, mode = EventReason.PHASE_CHANGED, EventReason.MODE_CHANGED
     down = "The target is down: http://b:9182/metrics: refused"
-    missing = "No scrape target of Prometheus is on host b and on a port of this card"
+    missing = (
+        "No scrape target of Prometheus is on host b and on a port of this card: no target on port 9182 or 9183 has b "
+        f"as host in its scrape URL, __address__, instance or a label of {', '.join(HOST_LABELS)}"
+    )
     assert told(simulation) == [
         (0, "cluster", Event(mode, "Mode started as multi_gpu, degradation NORMAL 0: 2 of 2 cards online",
                              warning=False)),

@@ -29,7 +29,7 @@ from controller.facts import (
     Transition,
 )
 from controller.listings import LIMITS, changed, listed
-from controller.matching import Index
+from controller.matching import at
 from controller.names import Reason
 from controller.stopwatch import Stopwatch
 from controller.topologies import CAUSES, TRANSITIONS, assess
@@ -61,13 +61,17 @@ def fleet(model: str | None) -> list[GpuNode]:
     return [card(f"{number:0253}", phases[number % 4], host="h" * 253, model=model) for number in range(FLEET)]
 
 
+POLICY = Policy(profiles=())
+
+
 def largest(model: str | None) -> RuntimeTopologyStatus:
     """Return the status of 10,000 cards in which everything is as long as it may be."""
     cards = fleet(model)
     specs = tuple(ServiceSpec(name=f"{n:063}", host="g" * 253, port=65535) for n in range(64))
     targets = tuple(Target("http://g", "g" * 253, 65535, {}, TargetHealth.DOWN, "e" * 999) for _ in range(1))
     topology = RuntimeTopology(name="t" * 253, uid="t", generation=1, spec=RuntimeTopologySpec(services=specs))
-    view = View(Index(Survey(targets, ())), Policy(), Stopwatch({}, Instant(START, 0)))
+    services = at([("g" * 253, 65535)], Survey(targets, ()), POLICY)
+    view = View({}, POLICY, Stopwatch({}, Instant(START, 0)), at_services=services)
     status = assess(topology, cards, view).status
     (change,) = status.transitions
     assert len(change.cards) == CAUSES

@@ -54,6 +54,9 @@ def no_series(_request: httpx.Request) -> httpx.Response:
     return success({"resultType": "vector", "result": []})(_request)
 
 
+SERIES = {"gpu_temp_c", "gpu_power_w"}
+
+
 def survey(
     targets: Handler = no_targets, query: Handler = no_series, base: str = BASE, timeout_seconds: float = 30
 ) -> Observation:
@@ -61,7 +64,7 @@ def survey(
         return (targets if request.url.path.endswith("/targets") else query)(request)
 
     async def ask() -> Observation:
-        async with Prometheus(base, timeout_seconds, httpx.MockTransport(handle)) as source:
+        async with Prometheus(base, timeout_seconds, SERIES, httpx.MockTransport(handle)) as source:
             return await source.survey()
 
     return asyncio.run(ask())
@@ -113,10 +116,7 @@ def test_two_requests_are_made(base: str, prefix: str) -> None:
         return handle
 
     assert survey(noted(no_targets), noted(no_series), base) == Survey((), ())
-    series = (
-        "DCGM_FI_DEV_FB_USED|DCGM_FI_DEV_GPU_TEMP|DCGM_FI_DEV_GPU_UTIL|DCGM_FI_DEV_POWER_USAGE|"
-        "gpu_fan_rpm|gpu_load_pct|gpu_power_w|gpu_temp_c"
-    )
+    series = "gpu_power_w|gpu_temp_c"
     assert asked == [
         ("GET", f"{BASE}{prefix}/api/v1/targets", {"state": "active"}, "identity"),
         ("GET", f"{BASE}{prefix}/api/v1/query", {"query": '{__name__=~"' + series + '"}'}, "identity"),
@@ -148,10 +148,22 @@ def test_credentials_of_the_url_go_to_prometheus_and_nowhere_else(caplog: pytest
     [
         pytest.param(entry(), surveyed(), id="a target is taken as it stands"),
         pytest.param(
-            entry(discoveredLabels={"__address__": "x"}, scrapePool="gpu", globalUrl=None, new=1),
+            entry(discoveredLabels={"__scheme__": "http"}, scrapePool="gpu", globalUrl=None, new=1),
             surveyed(),
             id="fields that nobody needs are left out",
         ),
+        pytest.param(
+            entry(
+                discoveredLabels={
+                    "__address__": "10.42.3.17:9400",
+                    "__meta_kubernetes_pod_node_name": "gpu-node-1",
+                    "__meta_kubernetes_namespace": "gpu",
+                }
+            ),
+            surveyed(discovered={"__address__": "10.42.3.17:9400", "__meta_kubernetes_pod_node_name": "gpu-node-1"}),
+            id="of what was discovered the address and the node are kept",
+        ),
+        pytest.param(entry(discoveredLabels=None), surveyed(), id="what was discovered may be dropped"),
         pytest.param(
             entry(health="down", lastError="connection refused"),
             surveyed(health=TargetHealth.DOWN, last_error="connection refused"),

@@ -30,6 +30,7 @@ from controller.facts import (
     TargetHealth,
 )
 from controller.kube import ApiError, Kube, OutdatedError, RefusedError
+from controller.profiles import built_in
 from controller.prometheus import Prometheus
 from controller.reconciler import Reconciler
 from tests.unit.virtual_time import run
@@ -132,6 +133,9 @@ class ScriptedKube(Kube):
         self.script.request(f"event on {target.name}: {event.message}")
 
 
+POLICY = Policy(profiles=built_in())
+
+
 class ScriptedPrometheus(Prometheus):
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -144,7 +148,7 @@ class ScriptedPrometheus(Prometheus):
 @asynccontextmanager
 async def running(script: Script, poll_seconds: float = POLL) -> AsyncIterator[Reconciler]:
     board = Board(asyncio.get_running_loop().time)
-    reconciler = Reconciler(ScriptedKube(script), ScriptedPrometheus(script), Policy(), poll_seconds, board, clocks)
+    reconciler = Reconciler(ScriptedKube(script), ScriptedPrometheus(script), POLICY, poll_seconds, board, clocks)
     loop = asyncio.create_task(reconciler.run())
     await asyncio.sleep(0)
     yield reconciler
@@ -329,7 +333,7 @@ def test_a_fault_of_our_own_ends_the_loop(monkeypatch: pytest.MonkeyPatch) -> No
 
     async def story() -> None:
         board = Board(asyncio.get_running_loop().time)
-        reconciler = Reconciler(ScriptedKube(script), ScriptedPrometheus(script), Policy(), POLL, board, clocks)
+        reconciler = Reconciler(ScriptedKube(script), ScriptedPrometheus(script), POLICY, POLL, board, clocks)
         with pytest.raises(ExceptionGroup) as caught:
             await reconciler.run()
         assert caught.group_contains(ZeroDivisionError)

@@ -1,5 +1,7 @@
 """Both resources are read as the API server hands them out."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from controller import resources
@@ -41,6 +43,12 @@ from controller.facts import (
 )
 def test_topology_spec(spec: object, expected: RuntimeTopologySpec) -> None:
     assert resources.parse_topology({"metadata": {"name": "cluster"}, "spec": spec}).spec == expected
+
+
+def test_a_node_says_when_it_was_created() -> None:
+    metadata = {"name": "a", "creationTimestamp": "2026-01-01T12:00:00Z"}
+    assert resources.parse_node({"metadata": metadata}).created == datetime(2026, 1, 1, 12, tzinfo=UTC)
+    assert resources.parse_node({"metadata": {"name": "a"}}).created is None
 
 
 def test_node_spec_is_read_in_camel_case() -> None:

@@ -1,9 +1,11 @@
 """A service's health is that of the targets on its host and port; what is not known stays as it was."""
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
-from controller.facts import Health, ServiceSpec, ServiceStatus, SourceFailure, Survey, Target, TargetHealth
-from controller.matching import Index
+from controller.facts import Health, Policy, ServiceSpec, ServiceStatus, SourceFailure, Survey, Target, TargetHealth
+from controller.matching import at
 from controller.names import Reason
 from controller.services import MESSAGE_LIMIT, assess, state
 
@@ -18,6 +20,10 @@ def target(health: TargetHealth, error: str = "", *, port: int = 8008, stale: bo
 
 def status(health: Health, message: str = "") -> ServiceStatus:
     return ServiceStatus(name="Gateway", host="G.Lab.", port=8008, health=health, message=message)
+
+
+def seen(service: ServiceSpec, *targets: Target) -> Mapping[tuple[str, int], Sequence[Target]]:
+    return at([(service.host, service.port)], Survey(targets, ()), Policy(profiles=()))
 
 
 ONLINE, OFFLINE = status(Health.ONLINE), status(Health.OFFLINE, "refused")
@@ -45,14 +51,14 @@ ONLINE, OFFLINE = status(Health.ONLINE), status(Health.OFFLINE, "refused")
     ],
 )  # fmt: skip
 def test_health(targets: list[Target], last: ServiceStatus | None, expected: ServiceStatus) -> None:
-    assert assess([GATEWAY], [last] if last else [], Index(Survey(tuple(targets), ()))) == (expected,)
+    assert assess([GATEWAY], [last] if last else [], seen(GATEWAY, *targets)) == (expected,)
 
 
 @pytest.mark.parametrize(("seconds", "health"), [(14.9, Health.ONLINE), (15, Health.OFFLINE)])
 def test_a_prometheus_that_is_back_needs_an_interval_before_a_service_is_offline(
     seconds: float, health: Health
 ) -> None:
-    (found,) = assess([GATEWAY], [ONLINE], Index(Survey((target(DOWN),), ())), seconds)
+    (found,) = assess([GATEWAY], [ONLINE], seen(GATEWAY, target(DOWN)), seconds)
     assert found.health is health
 
 
@@ -64,7 +70,7 @@ def test_a_service_that_moved_has_no_health_from_before() -> None:
 
 def test_services_are_sorted_by_name() -> None:
     declared = [ServiceSpec(name=name, host="h", port=1) for name in ("Router", "Docs", "Gateway")]
-    assert [one.name for one in assess(declared, [], Index(Survey((), ())))] == ["Docs", "Gateway", "Router"]
+    assert [one.name for one in assess(declared, [], {})] == ["Docs", "Gateway", "Router"]
 
 
 @pytest.mark.parametrize(

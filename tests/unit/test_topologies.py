@@ -21,9 +21,7 @@ from controller.facts import (
     RuntimeTopologySpec,
     RuntimeTopologyStatus,
     SourceFailure,
-    Survey,
 )
-from controller.matching import Index
 from controller.names import Reason
 from controller.stopwatch import Stopwatch
 from controller.topologies import Assessment
@@ -56,7 +54,7 @@ def watch(seconds: float = 0, old: Stopwatch | None = None) -> Stopwatch:
 def assess(
     topology: RuntimeTopology, cards: Sequence[GpuNode], failure: SourceFailure | None, clock: Stopwatch
 ) -> Assessment:
-    return assess_view(topology, cards, View(failure or Index(Survey((), ())), Policy(), clock))
+    return assess_view(topology, cards, View(failure or {}, Policy(profiles=()), clock))
 
 
 def names(status: RuntimeTopologyStatus) -> list[list[str]]:
