@@ -1,7 +1,7 @@
 """The next status of a GpuNode."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from controller import conditions, phases, readings
@@ -56,6 +56,8 @@ class View:
     watch: Stopwatch
     recovered_seconds: float = inf
     """For how long Prometheus has been believed again after a failure."""
+    at_services: Mapping[tuple[str, int], Sequence[Target]] = field(default_factory=dict)
+    """The targets at each service's host and port."""
 
 
 def assess(node: GpuNode, view: View, *, suspected_seconds: float) -> Assessment:
@@ -172,6 +174,7 @@ def _status(
     last = node.status
     return GpuNodeStatus(
         observed_generation=node.generation,
+        model=node.model,
         phase=verdict.phase,
         health=verdict.health,
         reason=verdict.reason,

@@ -20,6 +20,7 @@ from controller.exporters import Profile
 Label = Annotated[str, MaxLen(1024)]
 Labels = Annotated[Mapping[str, Label], MaxLen(16)]
 Port = Annotated[int, Ge(1), Le(65535)]
+Host = Annotated[str, MinLen(1), MaxLen(253)]
 
 
 class Health(StrEnum):
@@ -71,6 +72,15 @@ class TargetHealth(StrEnum):
     UP = "up"
     DOWN = "down"
     UNKNOWN = "unknown"
+
+
+class Operator(StrEnum):
+    """How a label is held against values, as Kubernetes spells it."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
 
 
 class ConditionStatus(StrEnum):
@@ -171,7 +181,7 @@ class CardSelector:
 class GpuNodeSpec:
     """A declared card."""
 
-    host: Annotated[str, MinLen(1), MaxLen(253)]
+    host: Host
     vram_gb: Annotated[int, Ge(1), Le(16384)]
     model: Annotated[str, MinLen(1), MaxLen(128)] | None = None
     expected_offline: bool = False
@@ -220,6 +230,8 @@ class GpuNodeStatus(Readings):
     """What is judged of a card."""
 
     observed_generation: int
+    model: str | None = None
+    """The card's name as people say it; None where an older operator wrote this."""
     phase: Phase
     health: Health
     reason: names.Reason
@@ -239,6 +251,7 @@ class GpuNode:
     spec: GpuNodeSpec | None
     """None where the stored spec cannot be read; `problem` then says why."""
     problem: str = ""
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     status: GpuNodeStatus | None = None
     created: datetime | None = None
     """When the API server took it in; None for a manifest."""
@@ -253,10 +266,39 @@ class GpuNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelRequirement:
+    """One of a selector's `matchExpressions`."""
+
+    key: Annotated[str, MinLen(1), MaxLen(317)]
+    operator: Operator
+    values: Annotated[tuple[Annotated[str, MaxLen(63)], ...], MaxLen(32)] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSelector:
+    """Which objects belong, by their labels; all requirements must hold."""
+
+    match_labels: Annotated[Mapping[str, Annotated[str, MaxLen(63)]], MaxLen(32)] | None = None
+    match_expressions: Annotated[tuple[LabelRequirement, ...], MaxLen(32)] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSpec:
+    """A scrape target beside the cards', such as a gateway's."""
+
+    name: Annotated[str, MinLen(1), MaxLen(63)]
+    host: Host
+    port: Port
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeTopologySpec:
     """What a person may ask of a topology."""
 
+    selector: LabelSelector | None = None
+    """Which cards belong; None for all."""
     stabilization_seconds: Annotated[int, Ge(0), Le(3600)] = 30
+    services: Annotated[tuple[ServiceSpec, ...], MaxLen(64)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +312,7 @@ class Degradation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuEntry:
-    """A card in one of a topology's four lists; readings only where it is online."""
+    """A card in one of a topology's four lists."""
 
     name: str
     model: str
@@ -278,6 +320,12 @@ class GpuEntry:
     vram_gb: int | None = None
     status: Phase
     expected_offline: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveGpu(GpuEntry):
+    """A card that is online, with its readings."""
+
     gpu_temp_c: float | None = None
     gpu_load_pct: float | None = None
     gpu_power_w: float | None = None
@@ -287,7 +335,7 @@ class GpuEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """The lengths of the four lists, and their sum."""
+    """How many cards there are of each kind, whether their list shows them all or not, and the sum."""
 
     total: int = 0
     active: int = 0
@@ -303,8 +351,24 @@ class Transition:
     from_: Mode | None = None
     """None for a topology's first mode."""
     to: Mode
+    level: Annotated[int, Ge(0), Le(2)] | None = None
+    """The degradation level of `to`; None where an older operator wrote this."""
     at: datetime
     reason: names.Reason
+    cards: tuple[str, ...] = ()
+    """The names of the cards that made it so, sorted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceStatus:
+    """A service's health."""
+
+    name: str
+    host: str
+    port: int
+    health: Health
+    message: str = ""
+    """Why it is not online."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,17 +378,25 @@ class RuntimeTopologyStatus:
     observed_generation: int
     mode: Mode | None = None
     degradation: Degradation | None = None
-    active_gpus: tuple[GpuEntry, ...] = ()
+    active_gpus: tuple[ActiveGpu, ...] = ()
     inventory_gpus: tuple[GpuEntry, ...] = ()
     unexpected_down: tuple[GpuEntry, ...] = ()
     unknown_gpus: tuple[GpuEntry, ...] = ()
     counts: Counts
+    truncated: bool = False
+    """A list does not show all of its cards."""
     active_vram_gb: int = 0
+    services: tuple[ServiceStatus, ...] = ()
     last_transition_time: datetime | None = None
     """Of the mode."""
     pending_mode: Mode | None = None
     hold_until: datetime | None = None
+    pending_cards: tuple[str, ...] = ()
+    """The names of the cards that made a change pending, sorted."""
     transitions: tuple[Transition, ...] = ()
+    observed_at: datetime | None = None
+    """When the operator last vouched for all this."""
+    valid_for_seconds: int | None = None
     conditions: tuple[Condition, ...] = ()
 
 
@@ -336,6 +408,8 @@ class RuntimeTopology:
     uid: str
     generation: int
     spec: RuntimeTopologySpec
+    problem: str = ""
+    """Why the stored spec cannot be read; `spec` then holds nothing but defaults."""
     status: RuntimeTopologyStatus | None = None
 
 
@@ -374,6 +448,7 @@ class Policy:
     """Labels of a target whose value is the name of its host."""
     target_missing_seconds: float = 60
     telemetry_seconds: float = 30
+    valid_for_seconds: int = 180
 
 
 TargetKey = tuple[str, str, str]

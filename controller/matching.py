@@ -242,6 +242,16 @@ def _frozen(*asked: Mapping[str, str] | None) -> object:
     return tuple(tuple(sorted(part.items())) if part else () for part in asked)
 
 
+def at(wanted: Iterable[tuple[str, int]], survey: Survey, policy: Policy) -> Mapping[tuple[str, int], Sequence[Target]]:
+    """Return every target that says that it is on one of these hosts and ports, whichever job scrapes it."""
+    found: dict[tuple[str, int], list[Target]] = {(normal_host(host), port): [] for host, port in wanted}
+    for target in survey.targets:
+        for place in places(target, policy.host_labels):
+            if (place.host, place.port) in found:
+                found[place.host, place.port].append(target)
+    return found
+
+
 class Considered(NamedTuple):
     """A target on a card's host, or on one that can be it."""
 

@@ -31,8 +31,10 @@ class Condition(StrEnum):
     """RuntimeTopology: the degradation level is above 0."""
     SOURCE_AVAILABLE = "SourceAvailable"
     """RuntimeTopology: Prometheus answers, and the answer can be believed."""
+    SERVICES_HEALTHY = "ServicesHealthy"
+    """RuntimeTopology: every service that it names is online."""
     RECONCILING = "Reconciling"
-    """RuntimeTopology: a mode change waits for the anti-flapping window."""
+    """RuntimeTopology: a mode change waits for the anti-flapping window, or the first mode for Prometheus."""
     STALLED = "Stalled"
     """RuntimeTopology: no progress is possible; the reason says why."""
 
@@ -72,6 +74,10 @@ class Reason(StrEnum):
     SOURCE_UNAVAILABLE = "SourceUnavailable"
     WINDOW_OPEN = "WindowOpen"
     SETTLED = "Settled"
+    NO_SERVICES = "NoServices"
+    SERVICES_ONLINE = "ServicesOnline"
+    SERVICES_OFFLINE = "ServicesOffline"
+    SERVICES_UNKNOWN = "ServicesUnknown"
     # A topology's mode.
     SEVERAL_CARDS_ONLINE = "SeveralCardsOnline"
     ONE_CARD_ONLINE = "OneCardOnline"

@@ -38,6 +38,9 @@ class Settings(BaseSettings):
     target_missing_seconds: float = Field(
         default=60, ge=0, le=3600, description="how long an online card without any target keeps its phase"
     )
+    valid_for_seconds: int = Field(
+        default=180, ge=3, le=86400, description="how long a topology may be relied on after the operator's last word"
+    )
     profiles_file: Path | None = Field(default=None, description="a YAML file of profiles for your own exporters")
     listen: str = Field(
         default="127.0.0.1:8080",
@@ -85,6 +88,7 @@ class Settings(BaseSettings):
             host_labels=self.host_labels,
             target_missing_seconds=self.target_missing_seconds,
             telemetry_seconds=self.telemetry_seconds,
+            valid_for_seconds=self.valid_for_seconds,
         )
 
     @property

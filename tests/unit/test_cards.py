@@ -78,6 +78,7 @@ def test_the_first_look_says_it_all() -> None:
     status = Card().look(0, PRESENT).status
     assert replace(status, conditions=()) == GpuNodeStatus(
         observed_generation=1,
+        model="n",
         phase=Phase.ONLINE,
         health=Health.ONLINE,
         reason=Reason.TARGETS_UP,

@@ -5,7 +5,15 @@ from datetime import UTC, datetime
 import pytest
 
 from controller import resources
-from controller.facts import GpuNodeSpec, RuntimeTopologySpec, TargetSelector
+from controller.facts import (
+    GpuNodeSpec,
+    LabelRequirement,
+    LabelSelector,
+    Operator,
+    RuntimeTopologySpec,
+    ServiceSpec,
+    TargetSelector,
+)
 
 
 @pytest.mark.parametrize(
@@ -14,7 +22,23 @@ from controller.facts import GpuNodeSpec, RuntimeTopologySpec, TargetSelector
         pytest.param({"stabilizationSeconds": 3}, RuntimeTopologySpec(stabilization_seconds=3), id="the window counts"),
         pytest.param({}, RuntimeTopologySpec(stabilization_seconds=30), id="without a window it is 30 s"),
         pytest.param(None, RuntimeTopologySpec(stabilization_seconds=30), id="without a spec it is 30 s"),
-        pytest.param({"stabilizationSeconds": "x"}, RuntimeTopologySpec(), id="a window that is no number is 30 s"),
+        pytest.param(
+            {
+                "selector": {
+                    "matchLabels": {"tier": "big"},
+                    "matchExpressions": [{"key": "rack", "operator": "In", "values": ["1"]}],
+                },
+                "services": [{"name": "Gateway", "host": "192.168.1.30", "port": 8008}],
+            },
+            RuntimeTopologySpec(
+                selector=LabelSelector(
+                    match_labels={"tier": "big"},
+                    match_expressions=(LabelRequirement(key="rack", operator=Operator.IN, values=("1",)),),
+                ),
+                services=(ServiceSpec(name="Gateway", host="192.168.1.30", port=8008),),
+            ),
+            id="selector and services",
+        ),
     ],
 )
 def test_topology_spec(spec: object, expected: RuntimeTopologySpec) -> None:

@@ -36,6 +36,7 @@ DEFAULTS = {
     "target_ports": [9182, 9183],
     "host_labels": [*HOST_LABELS],
     "target_missing_seconds": 60,
+    "valid_for_seconds": 180,
     "profiles_file": None,
     "listen": "127.0.0.1:8080",
     "serve_topology": True,
@@ -49,6 +50,7 @@ OTHERS = [
     ("target_ports", "9400", [9400]),
     ("host_labels", "machine, __meta_kubernetes_node_name", ["machine", "__meta_kubernetes_node_name"]),
     ("target_missing_seconds", "3600", 3600),
+    ("valid_for_seconds", "600", 600),
     ("listen", "[::]:0", "[::]:0"),
     ("listen", "", ""),
     ("serve_topology", "no", False),
@@ -145,6 +147,7 @@ BAD = [
     ("host_labels", "node-name", "String should match pattern '^[A-Za-z_][A-Za-z0-9_]*$', but it is 'node-name'"),
     ("host_labels", "", "String should match pattern '^[A-Za-z_][A-Za-z0-9_]*$', but it is ''"),
     ("target_missing_seconds", "3601", "Input should be less than or equal to 3600, but it is '3601'"),
+    ("valid_for_seconds", "2", "Input should be greater than or equal to 3, but it is '2'"),
     ("profiles_file", "nowhere.yaml", "nowhere.yaml: No such file or directory"),
     ("log_format", "JSON", "Input should be 'text' or 'json', but it is 'JSON'"),
 ]  # fmt: skip
@@ -194,7 +197,7 @@ def test_of_several_bad_values_the_first_is_told(capsys: pytest.CaptureFixture[s
 # ---- words
 
 
-ONLY_RUN = {"--telemetry-seconds", "--listen", "--serve-topology", "--log-format"}
+ONLY_RUN = {"--telemetry-seconds", "--valid-for-seconds", "--listen", "--serve-topology", "--log-format"}
 
 
 def exit_of(arguments: list[str]) -> object:
@@ -227,14 +230,7 @@ def test_a_wrong_word_is_told(arguments: list[str], fault: str, capsys: pytest.C
         pytest.param("plan", ONLY_RUN, id="plan"),
         pytest.param(
             "discover",
-            {
-                "--telemetry-seconds",
-                "--host-labels",
-                "--target-missing-seconds",
-                "--listen",
-                "--serve-topology",
-                "--log-format",
-            },
+            {"--host-labels", "--target-missing-seconds", *ONLY_RUN},
             id="discover",
         ),
     ],
@@ -257,6 +253,7 @@ def test_help_names_every_setting_with_its_default(
             ("--target-ports", "default 9182,9183"),
             ("--host-labels", f"default {','.join(HOST_LABELS)}"),
             ("--target-missing-seconds", "default 60"),
+            ("--valid-for-seconds", "default 180"),
             ("--profiles-file", "default none"),
             ("--listen", "default 127.0.0.1:8080"),
             ("--serve-topology", "default True"),
