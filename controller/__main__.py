@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Container, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ _OF_PROMETHEUS = [
     name for name in Settings.model_fields if name.startswith("prometheus_") or name in settings.OF_PROMETHEUS
 ]
 """What says how Prometheus is asked, which every command that asks it needs."""
+_NAMES_SHOWN = 20
 
 _PLAN_EXAMPLES = """\
 examples:
@@ -112,6 +113,13 @@ examples:
 """
 
 
+_EXPLAIN_EXAMPLES = """\
+examples:
+  gpu-topology explain rx9070 --prometheus http://192.168.1.40:9090
+  gpu-topology explain rx9070 -f gpunodes.yaml --prometheus http://192.168.1.40:9090
+"""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code."""
     words = vars(_parser().parse_args(arguments))
@@ -150,7 +158,16 @@ def _parser(complete_files: object = None) -> argparse.ArgumentParser:
     files.complete = complete_files  # type: ignore[attr-defined]
     _add_output(plan)
     plan.add_argument("-w", "--watch", action="store_true", help="go on, and print each change")
-    _add_settings(plan, [*_OF_PROMETHEUS, "target_ports", "target_missing_seconds", "profiles_file"])
+    judged_by = ("target_ports", "host_labels", "profiles_file")
+    _add_settings(plan, [*_OF_PROMETHEUS, *judged_by, "target_missing_seconds"])
+
+    what = "say why a card is judged as it is: its targets, its series, and the rule"
+    explain = _add(commands, "explain", _explain, what, _EXPLAIN_EXAMPLES)
+    explain.add_argument("name", metavar="NAME", help="the GpuNode's name")
+    what = "manifests instead of the cluster: files, folders of them, or - for standard input"
+    files = explain.add_argument("-f", "--filename", nargs="+", action="extend", metavar="FILE", help=what)
+    files.complete = complete_files  # type: ignore[attr-defined]
+    _add_settings(explain, [*_OF_PROMETHEUS, *judged_by])
 
     what = "print a GpuNode, ready to apply, for each card that Prometheus shows"
     discover = _add(commands, "discover", _discover, what, _DISCOVER_EXAMPLES)
@@ -217,12 +234,11 @@ def _name(text: str) -> str:
     return text
 
 
-def _add_settings(parser: argparse.ArgumentParser, chosen: Iterable[str]) -> None:
+def _add_settings(parser: argparse.ArgumentParser, chosen: Container[str]) -> None:
     group = parser.add_argument_group("settings", f"each also as a variable, such as {settings.PREFIX}POLL_SECONDS")
-    for name in chosen:
-        if name in settings.WITHOUT_FLAG:
+    for name, field in Settings.model_fields.items():
+        if name not in chosen or name in settings.WITHOUT_FLAG:
             continue
-        field = Settings.model_fields[name]
         default = "needed" if name == "prometheus_url" else f"default {_shown(field.default)}"
         shorter = ["--prometheus"] if name == "prometheus_url" else []
         what = f"{field.description} ({default})"
@@ -261,6 +277,29 @@ def _plan(chosen: Settings, *, filename: Sequence[str], output: str, watch: bool
         return _fail(f"no GpuNode is declared in {', '.join(filename)}")
     answered = asyncio.run(plan.run(plan.Plan(declared, chosen.policy), chosen, output, watch=watch))
     return SUCCESS if answered else FAILURE
+
+
+def _explain(chosen: Settings, *, name: str, filename: Sequence[str] | None) -> int:
+    from controller import explain, manifests  # noqa: PLC0415 - the operator needs neither
+
+    if filename:
+        try:
+            nodes = manifests.read(filename).nodes
+        except manifests.ManifestError as error:
+            return _fail(str(error))
+    else:
+        from controller import kube  # noqa: PLC0415 - takes a second, and needs a cluster
+
+        try:
+            nodes = asyncio.run(kube.list_nodes())
+        except (kube.KubeConfigError, kube.ApiError) as error:
+            return _fail(str(error))
+    node = next((node for node in nodes if node.name == name), None)
+    if node is None:
+        names = [node.name for node in nodes]
+        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        return _fail(f"there is no GpuNode {name!r}; there is {', '.join(names[:_NAMES_SHOWN]) or 'none'}{more}")
+    return SUCCESS if asyncio.run(explain.run(node, nodes, chosen)) else FAILURE
 
 
 def _discover(chosen: Settings) -> int:

@@ -45,7 +45,12 @@ class _Answer(_Part):
 
 
 class _Discovered(BaseModel):
-    interval: str = Field(default="", alias="__scrape_interval__")
+    """What can say on which host a target is, and how often it is scraped; the rest, by far the most, is not kept."""
+
+    interval: str = Field(default="", alias="__scrape_interval__", exclude=True)
+    address: str = Field(default="", alias="__address__")
+    pod_node: str = Field(default="", alias="__meta_kubernetes_pod_node_name")
+    node: str = Field(default="", alias="__meta_kubernetes_node_name")
 
 
 class _ActiveTarget(_Part):
@@ -60,7 +65,7 @@ class _ActiveTarget(_Part):
 
     def target(self) -> Target:
         host, port = _address(self.scrape_url)
-        discovered = self.discovered_labels.interval if self.discovered_labels else ""
+        discovered = self.discovered_labels or _Discovered()
         last_scrape, health = self.last_scrape, self.health
         if (
             last_scrape and scraped_at(last_scrape) <= 0
@@ -75,7 +80,8 @@ class _ActiveTarget(_Part):
             health=health,
             last_error=bounded(redacted(self.last_error), _EXCERPT),
             last_scrape=last_scrape,
-            scrape_seconds=_seconds(self.scrape_interval) or _seconds(discovered) or _DEFAULT_SCRAPE_SECONDS,
+            scrape_seconds=_seconds(self.scrape_interval) or _seconds(discovered.interval) or _DEFAULT_SCRAPE_SECONDS,
+            discovered=discovered.model_dump(by_alias=True, exclude_defaults=True),
         )
 
 

@@ -1,10 +1,10 @@
 """The next status of a GpuNode."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 
-from controller import conditions, matching, phases, readings
+from controller import conditions, phases, readings
 from controller.conditions import MESSAGE_LIMIT, State, truth
 from controller.facts import (
     ConditionStatus,
@@ -19,6 +19,7 @@ from controller.facts import (
     TargetHealth,
     TargetStatus,
 )
+from controller.matching import Finding
 from controller.names import Condition, Reason
 from controller.phases import Evidence, Verdict
 from controller.stopwatch import Stopwatch
@@ -49,11 +50,18 @@ class Assessment:
 class View:
     """What all cards are judged by in a pass."""
 
-    seen: matching.Index | SourceFailure
+    seen: Mapping[str, Finding] | SourceFailure
+    """By the GpuNode's uid."""
     policy: Policy
     watch: Stopwatch
     recovered_seconds: float = inf
     """For how long Prometheus has been believed again after a failure."""
+    queryable: bool = True
+    """Whether series can be had at all; where not, cards count as having some."""
+    source: str = ""
+    """Where health and readings are known from."""
+    at_services: Mapping[tuple[str, int], Sequence[Target]] = field(default_factory=dict)
+    """The targets at each service's host and port."""
 
 
 def assess(node: GpuNode, view: View, *, suspected_seconds: float) -> Assessment:
@@ -71,24 +79,29 @@ def assess(node: GpuNode, view: View, *, suspected_seconds: float) -> Assessment
         verdict = phases.hold(spec, last, Reason.SOURCE_UNAVAILABLE, view.seen.message)
         return Assessment(_held(node, verdict, (), watch))
 
-    targets = view.seen.targets(spec, view.policy.target_ports)
-    samples = view.seen.samples(targets, spec.card)
+    found = view.seen[node.uid]
+    targets = found.match.targets
     evidence = Evidence(
         targets=targets,
-        has_series=bool(samples) or not view.seen.queryable,
+        has_series=bool(found.samples) or not view.queryable,
+        missing=found.missing,
+        rivals=found.match.rivals,
+        others=found.others,
         missing_seconds=missing or 0,
         grace_seconds=view.policy.target_missing_seconds,
     )
-    verdict = phases.judge(spec, last, evidence)
+    verdict = phases.claimed_by(found.owner) if found.owner else phases.judge(spec, last, evidence)
+    if found.note:
+        verdict = replace(verdict, message=f"{verdict.message}; {found.note}")
     if wait := _wait_seconds(verdict, last, targets, view.recovered_seconds, suspected_seconds=suspected_seconds):
         held = phases.hold(spec, last, verdict.reason, verdict.message)
         suspect = verdict.reason is Reason.METRICS_MISSING
         return Assessment(_held(node, held, targets, watch), suspect=suspect, look_again=wait)
     if not verdict.current:
         return Assessment(_held(node, verdict, targets, watch))
-    values = readings.read(samples, view.policy.profiles) if verdict.health is Health.ONLINE else Readings()
+    values = readings.read(found.samples, view.policy.profiles) if verdict.health is Health.ONLINE else Readings()
     status = _status(node, verdict, targets, values, watch)
-    if verdict.reason is Reason.TARGET_MISSING and verdict.phase is Phase.ONLINE:
+    if not targets and verdict.phase is Phase.ONLINE:
         if missing is None:
             watch.start(node.uid, _TARGET_MISSING)
         return Assessment(status, look_again=view.policy.target_missing_seconds - (missing or 0))
@@ -165,6 +178,7 @@ def _status(
     last = node.status
     return GpuNodeStatus(
         observed_generation=node.generation,
+        model=node.model,
         phase=verdict.phase,
         health=verdict.health,
         reason=verdict.reason,
@@ -193,7 +207,7 @@ def _states(node: GpuNode, verdict: Verdict, targets: Sequence[Target]) -> dict[
         matched = State(ConditionStatus.UNKNOWN, verdict.reason)
     elif verdict.current:
         ready = State(ConditionStatus.TRUE, Reason.CURRENT)
-        matched = State(truth(bool(targets)), Reason.TARGET_FOUND if targets else Reason.TARGET_MISSING)
+        matched = State(truth(bool(targets)), Reason.TARGET_FOUND if targets else verdict.reason)
     else:
         ready = State(ConditionStatus.UNKNOWN, verdict.reason, verdict.message)
         old = conditions.find(node.status.conditions, Condition.TARGET_MATCHED) if node.status else None

@@ -65,10 +65,10 @@ class Cluster:
         for watch in ended:
             watch.result()
 
-    async def apply(self, plural: str, manifest: Json, *, dry_run: bool) -> str | None:
-        """Apply a manifest on the server's side, or only try to; return the object's version, None for a new one."""
+    async def apply(self, plural: str, manifest: Json, *, dry_run: bool) -> Json | None:
+        """Apply a manifest on the server's side, or only try to; return the object, None for a new one."""
         name = manifest["metadata"]["name"]
-        applied = await _patiently(
+        applied: Json | None = await _patiently(
             f"apply {plural} {name}",
             self._objects.patch_cluster_custom_object,
             names.GROUP,
@@ -82,7 +82,7 @@ class Cluster:
             _content_type=_APPLY,
             _request_timeout=REQUEST_SECONDS,
         )
-        return applied["metadata"]["resourceVersion"] if applied else None  # the client reads no answer of 201
+        return applied or None  # the client reads no answer of 201
 
     async def _watch(self, plural: str, name: str, version: str) -> None:
         with translating(f"watch {plural}"):

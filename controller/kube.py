@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -77,6 +78,12 @@ async def connect() -> kubernetes.client.Configuration:
 
 def _any_exists(files: str) -> bool:
     return any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file)
+
+
+async def list_nodes() -> tuple[GpuNode, ...]:
+    """Return the GpuNodes of the cluster that `connect` finds, by name; raise ApiError or KubeConfigError."""
+    async with Kube(await connect()) as kube:
+        return await kube.nodes()
 
 
 class Kube:
@@ -179,7 +186,7 @@ class Kube:
         except _FAILURES as error:
             shelf.stale = True
             raise _translated(error, f"patch {plural}/status of {name}") from None
-        shelf.put(written)
+        shelf.put(written, status)
 
     async def post(self, kind: str, target: GpuNode | RuntimeTopology, event: Event, now: facts.Instant) -> None:
         """Post an event that `kubectl describe` shows on the object."""
@@ -226,14 +233,30 @@ class _Shelf(Generic[Kind]):
         self.stored: dict[str, resources.Json] = {}
         self.parsed: dict[str, Kind] = {}
 
-    def put(self, resource: resources.Json) -> None:
+    def put(self, resource: resources.Json, status: GpuNodeStatus | RuntimeTopologyStatus | None = None) -> None:
+        """Keep an object; with the status that was written, where an older CRD may have dropped a part of it.
+
+        What it dropped must not look like a change, or it would be written again and again.
+        """
         name = resource["metadata"]["name"]
-        self.stored[name], self.parsed[name] = resource, self._parse(resource)
+        parsed: Any = self._parse(resource)
+        self.stored[name], self.parsed[name] = resource, replace(parsed, status=status) if status else parsed
 
     def replace(self, listed: Iterable[resources.Json]) -> None:
+        """Keep these objects alone; one that has not changed stays as it was read."""
+        stored, parsed = self.stored, self.parsed
         self.stored, self.parsed = {}, {}
         for resource in listed:
-            self.put(resource)
+            name = resource["metadata"]["name"]
+            if name in stored and _identity(stored[name]) == _identity(resource):
+                self.stored[name], self.parsed[name] = stored[name], parsed[name]
+            else:
+                self.put(resource)
+
+
+def _identity(resource: resources.Json) -> tuple[str, str]:
+    metadata = resource["metadata"]
+    return metadata["uid"], metadata["resourceVersion"]
 
 
 def _translated(error: Exception, doing: str) -> ApiError:

@@ -104,27 +104,34 @@ async def apply(manifests: Iterable[Json]) -> int:
     manifests = list(manifests)
     async with Cluster(await kube.connect()) as cluster:
         listed, _ = await cluster.read(names.GPU_NODES)
-        before = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in listed}
+        before = {item["metadata"]["name"]: _declared(item) for item in listed}
         if not await _apply(cluster, manifests, before, dry_run=True):
             _say("nothing is applied")
             return FAILURE
         return SUCCESS if await _apply(cluster, manifests, before, dry_run=False) else FAILURE
 
 
-async def _apply(cluster: Cluster, manifests: Iterable[Json], before: Mapping[str, str], *, dry_run: bool) -> bool:
+async def _apply(cluster: Cluster, manifests: Iterable[Json], before: Mapping[str, Json], *, dry_run: bool) -> bool:
     succeeded = True
     for manifest in manifests:
         name = manifest["metadata"]["name"]
         try:
-            version = await cluster.apply(names.GPU_NODES, manifest, dry_run=dry_run)
+            applied = await cluster.apply(names.GPU_NODES, manifest, dry_run=dry_run)
         except (kube.RefusedError, kube.OutdatedError) as error:  # this one alone; the next may do
             _say(str(error))
             succeeded = False
             continue
         if not dry_run:
-            done = "created" if version is None else "unchanged" if version == before.get(name) else "configured"
+            same = applied and _declared(applied) == before.get(name)
+            done = "created" if applied is None else "unchanged" if same else "configured"
             print(f"{names.GPU_NODE.lower()}.{names.GROUP}/{name} {done}", flush=True)
     return succeeded
+
+
+def _declared(resource: Json) -> Json:
+    """Return what people say of an object; its version tells of status as well."""
+    kept = ("labels", "annotations")
+    return {"spec": resource["spec"], **{name: resource["metadata"].get(name) for name in kept}}
 
 
 async def _read(cluster: Cluster, name: str, output: str) -> tuple[State, Mapping[tuple[str, str], str]]:

@@ -45,12 +45,14 @@ class Plan:
     def show(self, output: str) -> str:
         """Return the topology in one of the views' outputs; empty where there is nothing to show yet."""
         topology = self.topology
+        # A plan vouches for nothing: it may end at any time.
+        status = topology.status and replace(topology.status, observed_at=None, valid_for_seconds=None)
         resource = {
             "apiVersion": names.API_VERSION,
             "kind": names.RUNTIME_TOPOLOGY,
             "metadata": {"name": topology.name},
-            "spec": resources.TOPOLOGY_SPEC.dump_python(topology.spec, mode="json", by_alias=True),
-            "status": resources.dump_status(topology.status) if topology.status else {},
+            "spec": resources.TOPOLOGY_SPEC.dump_python(topology.spec, mode="json", by_alias=True, exclude_none=True),
+            "status": resources.dump_status(status) if status else {},
         }
         return views.show(output, self.nodes, topology.status, resource, colour=views.colours(sys.stdout))
 

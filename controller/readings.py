@@ -6,9 +6,9 @@ from math import inf
 from typing import Any, NamedTuple
 
 from controller.exporters import Profile, Source
-from controller.facts import GpuEntry, Readings, Sample
+from controller.facts import ActiveGpu, Readings, Sample
 
-Carrier = Readings | GpuEntry
+Carrier = Readings | ActiveGpu
 
 
 class Bounds(NamedTuple):

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from controller import profiles
 from controller.access import Access, AccessError, HealthFrom, SourceConfig
 from controller.exporters import Profile
-from controller.facts import Policy, Port
+from controller.facts import HOST_LABELS, Policy, Port
 from controller.texts import bounded
 
 PREFIX = "GPU_TOPOLOGY_"
@@ -73,8 +73,14 @@ class Settings(BaseSettings):
         min_length=1,
         description="ports of the targets that speak for a card, where it names none",
     )
+    host_labels: Annotated[tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...], NoDecode] = Field(
+        default=HOST_LABELS, description="labels of a target whose value is the name of its host"
+    )
     target_missing_seconds: float = Field(
         default=60, ge=0, le=3600, description="how long an online card without any target keeps its phase"
+    )
+    valid_for_seconds: int = Field(
+        default=180, ge=3, le=86400, description="how long a topology may be relied on after the operator's last word"
     )
     profiles_file: Path | None = Field(default=None, description="a YAML file of profiles for your own exporters")
     listen: str = Field(
@@ -84,10 +90,10 @@ class Settings(BaseSettings):
     serve_topology: bool = Field(default=True, description="whether the plain snapshot is served there")
     log_format: Literal["text", "json"] = Field(default="text", description="how log lines are written")
 
-    @field_validator("target_ports", mode="before")
+    @field_validator("target_ports", "host_labels", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
-        return [port.strip() for port in value.split(",")] if isinstance(value, str) else value
+        return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
     @field_validator("listen")
     @classmethod
@@ -187,8 +193,10 @@ class Settings(BaseSettings):
         return Policy(
             profiles=self.profiles,
             target_ports=self.target_ports,
+            host_labels=self.host_labels,
             target_missing_seconds=self.target_missing_seconds,
             telemetry_seconds=self.telemetry_seconds,
+            valid_for_seconds=self.valid_for_seconds,
         )
 
     @property

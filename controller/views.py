@@ -58,7 +58,7 @@ def table(nodes: Iterable[GpuNode], status: RuntimeTopologyStatus | None, *, col
     if not (status and status.mode and status.degradation):
         return ""
     nodes = [node for node in nodes if node.status]
-    cards = _aligned(_cards(nodes), colour=colour)
+    cards = aligned(_cards(nodes), colour=colour)
     if (more := status.counts.total - len(nodes)) > 0:
         cards += f"\n… and {more} more"
     degradation = status.degradation
@@ -71,7 +71,7 @@ def table(nodes: Iterable[GpuNode], status: RuntimeTopologyStatus | None, *, col
     if status.pending_mode and status.hold_until:
         summary.append(("pending", f"{status.pending_mode} at {status.hold_until:%H:%M:%S} UTC"))
     why = [(node.name, node.status.message) for node in nodes if node.status and node.status.phase is not Phase.ONLINE]
-    return "\n\n".join([cards, *(_aligned(part, colour=colour) for part in (summary, why) if part)])
+    return "\n\n".join([cards, *(aligned(part, colour=colour) for part in (summary, why) if part)])
 
 
 def as_json(data: object) -> str:
@@ -126,7 +126,8 @@ def _fan(status: GpuNodeStatus) -> str:
     return "" if status.gpu_fan_pct is None else f"{status.gpu_fan_pct:g}%"
 
 
-def _aligned(rows: Sequence[Sequence[str]], *, colour: bool) -> str:
+def aligned(rows: Sequence[Sequence[str]], *, colour: bool = False) -> str:
+    """Return rows as columns, one row a line."""
     texts = [[bounded(cell, _CELL_LIMIT) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return "\n".join(

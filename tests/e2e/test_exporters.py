@@ -13,7 +13,7 @@ import pytest
 from controller import discovery, matching, profiles, readings
 from controller.access import SourceConfig
 from controller.exporters import Profile
-from controller.facts import CardSelector, GpuNodeSpec, Policy, Readings, Survey, TargetHealth
+from controller.facts import CardSelector, GpuNode, GpuNodeSpec, Policy, Readings, Survey, TargetHealth
 from controller.prometheus import Prometheus as Source
 from lab.exporters import Exporter
 from lab.processes import wait_for
@@ -183,11 +183,10 @@ def seen(survey: Survey, page: str, labels: Mapping[str, str], known: tuple[Prof
     """Return what the operator makes of a card's series on a page."""
     recognised = replace(survey, samples=readings.recognise(survey.samples, known))
     spec = GpuNodeSpec(host=HOSTS[page], vram_gb=1, card=CardSelector(match_labels=labels))
-    index = matching.Index(recognised)
-    targets = index.targets(spec, (PORT,))
-    assert [target.health for target in targets] == [TargetHealth.UP]
-    samples = index.samples(targets, spec.card)
-    return readings.read(samples, known) if samples else NO_CARD
+    node = GpuNode(name=page, uid=page, generation=1, spec=spec)
+    found = matching.look([node], recognised, Policy(profiles=known, target_ports=(PORT,)))[page]
+    assert [target.health for target in found.match.targets] == [TargetHealth.UP]
+    return readings.read(found.samples, known) if found.samples else NO_CARD
 
 
 UNKNOWN = 1

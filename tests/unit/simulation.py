@@ -77,9 +77,9 @@ class Simulation:
     def delete(self, name: str) -> None:
         self.nodes.pop(name, None)
 
-    def declare_topology(self, name: str = DEFAULT_TOPOLOGY, *, window: int = 30) -> None:
-        """Create a topology or edit its window."""
-        self._put(self.topologies, name, {"stabilizationSeconds": window})
+    def declare_topology(self, name: str = DEFAULT_TOPOLOGY, *, window: int = 30, **spec: object) -> None:
+        """Create a topology or edit its spec; what is not given is as good as new."""
+        self._put(self.topologies, name, {"stabilizationSeconds": window, **spec})
 
     def delete_topology(self, name: str = DEFAULT_TOPOLOGY) -> None:
         self.topologies.pop(name, None)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from controller import cards, conditions, modes, topologies
 from controller.decisions import decide
 from controller.facts import (
+    HOST_LABELS,
     ConditionStatus,
     Decision,
     Event,
@@ -138,7 +139,9 @@ def timeless(value: object) -> object:
         return [timeless(item) for item in value]
     if not isinstance(value, dict):
         return value
-    stamped = {"lastTransitionTime", "holdUntil", "at"} | ({"message"} if value.get("type") == "Reconciling" else set())
+    stamped = {"lastTransitionTime", "holdUntil", "at", "observedAt"} | (
+        {"message"} if value.get("type") == "Reconciling" else set()
+    )
     return {key: timeless(item) for key, item in value.items() if key not in stamped}
 
 
@@ -171,11 +174,18 @@ def test_every_status_is_consistent(history: History) -> None:
             assert status.degradation == (modes.DEGRADATIONS[status.mode] if status.mode else None)
             pending = status.pending_mode is not None
             assert (status.hold_until is not None) == pending
-            assert (truths(status)[Condition.RECONCILING] is ConditionStatus.TRUE) == pending
+            assert bool(status.pending_cards) <= pending
+            waits = pending or status.mode is None
+            stalled = truths(status)[Condition.STALLED] is ConditionStatus.TRUE
+            assert (truths(status)[Condition.RECONCILING] is ConditionStatus.TRUE) == (waits and not stalled)
+            chain = [status.mode, *(change.from_ for change in status.transitions)]
+            assert [change.to for change in status.transitions] == chain[:-1]
+            assert chain[-1] is None or len(status.transitions) == topologies.TRANSITIONS
             assert set(truths(status)) == {
                 Condition.READY,
                 Condition.DEGRADED,
                 Condition.SOURCE_AVAILABLE,
+                Condition.SERVICES_HEALTHY,
                 Condition.RECONCILING,
                 Condition.STALLED,
             }
@@ -318,7 +328,8 @@ def test_in_an_outage_only_a_pending_mode_and_what_is_said_of_the_source_change(
         ConditionStatus.FALSE,
         conditions.truth(simulation.time - begun >= STALLED_SECONDS),
     ]
-    changes_of_mode = ("mode", "degradation", "last_transition_time", "pending_mode", "hold_until", "transitions")
+    fields = "mode degradation last_transition_time pending_mode hold_until pending_cards transitions"
+    changes_of_mode = fields.split()
     unchanged = {field: getattr(before, field) for field in changes_of_mode}
     if before.pending_mode:
         assert after.mode in {before.mode, before.pending_mode}
@@ -421,7 +432,10 @@ def test_each_change_of_a_phase_and_of_the_mode_posts_one_event_that_warns_of_wo
         simulation.run(100)
     phase, mode = EventReason.PHASE_CHANGED, EventReason.MODE_CHANGED
     down = "The target is down: http://b:9182/metrics: refused"
-    missing = "No scrape target of Prometheus is on host b and on a port of this card"
+    missing = (
+        "No scrape target of Prometheus is on host b and on a port of this card: no target on port 9182 or 9183 has b "
+        f"as host in its scrape URL, __address__, instance or a label of {', '.join(HOST_LABELS)}"
+    )
     assert told(simulation) == [
         (0, "cluster", Event(mode, "Mode started as multi_gpu, degradation NORMAL 0: 2 of 2 cards online",
                              warning=False)),
@@ -466,13 +480,13 @@ def test_readings_are_written_once_in_thirty_seconds_where_they_move() -> None:
 def test_readings_within_their_deadband_are_never_written() -> None:
     simulation = fleet(a=Sight.UP)
     poll(simulation, range(0, 91, 5), lambda now: simulation.temperatures.update(a=40 + now % 2))
-    assert (written(simulation, "a"), written(simulation, "cluster")) == ([0], [0])
+    assert (written(simulation, "a"), written(simulation, "cluster")) == ([0], [0, 60]), "60 is the lease"
 
 
 def test_an_error_that_reads_otherwise_at_each_scrape_is_written_once_in_thirty_seconds() -> None:
     simulation = fleet(a=Sight.DOWN)
     poll(simulation, range(0, 91, 5), lambda now: simulation.errors.update(a=f"refused at {now}"))
-    assert (written(simulation, "a"), written(simulation, "cluster")) == ([0, 30, 60, 90], [0])
+    assert (written(simulation, "a"), written(simulation, "cluster")) == ([0, 30, 60, 90], [0, 60])
     assert (simulation.card("a").targets[0].last_error, simulation.card("a").message) == (
         "refused at 90",
         "The target is down: http://a:9182/metrics: refused at 90",
@@ -556,11 +570,162 @@ def test_the_default_topology_is_created_only_where_none_exists() -> None:
     assert [*created, simulation.pass_().create_default] == [True, False, False]
 
 
-def test_a_topology_with_another_name_is_left_alone() -> None:
+def test_each_topology_settles_by_its_own_window() -> None:
+    simulation = fleet(a=Sight.UP, b=Sight.UP)
+    simulation.declare_topology("swift", window=0)
+    simulation.run(10)
+    simulation.show("b", Sight.DOWN)
+    simulation.run(5)
+    modes_then = [simulation.topology().mode, simulation.topology("swift").mode]
+    simulation.run(15)
+    assert modes_then == [Mode.MULTI_GPU, Mode.DEGRADED_SINGLE_GPU]
+    assert simulation.topology().mode is Mode.DEGRADED_SINGLE_GPU
+
+
+def test_a_topology_has_the_cards_that_its_selector_picks_and_a_card_may_have_several_topologies() -> None:
+    simulation = fleet(a=Sight.UP, b=Sight.UP, c=Sight.UP)
+    simulation.topologies.clear()
+    for name, tiers in (("big", ["big"]), ("both", ["big", "small"])):
+        expression = {"key": "tier", "operator": "In", "values": tiers}
+        simulation.declare_topology(name, selector={"matchExpressions": [expression]})
+    simulation.nodes["a"]["metadata"]["labels"] = {"tier": "big"}
+    simulation.nodes["b"]["metadata"]["labels"] = {"tier": "small"}
+    simulation.run()
+    assert lists(simulation.topology("big")) == [["a"], [], [], []]
+    assert lists(simulation.topology("both")) == [["a", "b"], [], [], []]
+
+
+def test_the_lease_is_renewed_each_minute_by_a_write_that_changes_nothing_else() -> None:
     simulation = fleet(a=Sight.UP)
-    simulation.declare_topology("other")
+    simulation.run()
+    first = simulation.topology()
+    simulation.run(59.75)
+    assert written(simulation, "cluster") == [0]
+    simulation.run(120)
+    assert (written(simulation, "a"), written(simulation, "cluster")) == ([0], [0, 60, 120])
+    assert simulation.topology() == replace(first, observed_at=START + timedelta(seconds=120))
+    assert [event.reason for _, _, event in told(simulation)] == [EventReason.MODE_CHANGED]
+
+
+def test_each_other_write_renews_the_lease_as_well() -> None:
+    simulation = fleet(a=Sight.UP)
+    simulation.run(50)
+    simulation.show("a", Sight.DOWN)
+    simulation.run(59.75)
+    assert written(simulation, "cluster") == [0, 50]
+    simulation.run(0.25)
+    assert written(simulation, "cluster") == [0, 50, 110]
+
+
+@pytest.mark.parametrize("leap", [-3600, -1, 3600])
+def test_a_jump_of_the_wall_clock_neither_hastens_nor_delays_the_lease(leap: float) -> None:
+    simulation = fleet(a=Sight.UP)
+    simulation.run(30)
+    simulation.jump(leap)
     simulation.run(60)
-    assert (written(simulation, "cluster"), written(simulation, "other")) == ([0], [])
+    assert written(simulation, "cluster") == [0, 60]
+
+
+def test_the_lease_is_renewed_while_prometheus_is_away_and_where_the_spec_cannot_be_read() -> None:
+    simulation = fleet(a=Sight.UP)
+    simulation.run()
+    simulation.fail()
+    simulation.declare_topology(services="none")
+    simulation.run(130)
+    assert simulation.topology().observed_at == START + timedelta(seconds=120)
+
+
+def test_a_spec_that_cannot_be_read_leaves_mode_and_lists_as_they_are_and_is_said() -> None:
+    simulation = fleet(a=Sight.UP, b=Sight.UP)
+    simulation.run(40)
+    before = simulation.topology()
+    simulation.declare_topology(selector={"matchLabels": {"tier": 1}})
+    simulation.show("a", Sight.DOWN)
+    simulation.run(40)
+    after = simulation.topology()
+    assert (after.mode, lists(after), after.observed_generation) == (before.mode, lists(before), 2)
+    ready, stalled = (conditions.find(after.conditions, kind) for kind in (Condition.READY, Condition.STALLED))
+    assert ready
+    assert stalled
+    assert (ready.status, ready.reason, stalled.status) == (ConditionStatus.FALSE, "InvalidSpec", ConditionStatus.TRUE)
+    assert ready.message == "spec.selector.matchLabels.tier: Input should be a valid string; edit this RuntimeTopology"
+
+
+def test_services_stand_beside_the_cards_and_change_no_mode() -> None:
+    simulation = fleet(a=Sight.UP)
+    gateway = {"name": "Gateway", "host": "g", "port": 9182}
+    simulation.declare_topology(services=[gateway])
+    simulation.run()
+    seen = []
+    for sight in (Sight.UP, Sight.DOWN, Sight.WAITING, Sight.ABSENT):
+        simulation.show("g", sight)
+        simulation.run(5)
+        status = simulation.topology()
+        seen.append((*(one.health for one in status.services), truths(status)[Condition.SERVICES_HEALTHY]))
+        assert status.mode is Mode.SINGLE_GPU
+    assert seen == [
+        ("online", "True"),
+        ("offline", "False"),
+        ("offline", "False"),
+        ("unknown", "Unknown"),
+    ]
+    assert written(simulation, "cluster") == [0, 0, 5, 15]
+
+
+def test_an_error_of_a_service_that_reads_otherwise_at_each_scrape_is_written_once_in_thirty_seconds() -> None:
+    simulation = fleet(a=Sight.UP)
+    simulation.declare_topology(services=[{"name": "Gateway", "host": "g", "port": 9182}])
+    simulation.show("g", Sight.DOWN)
+    poll(simulation, range(0, 61, 5), lambda now: simulation.errors.update(g=f"refused at {now}"))
+    assert written(simulation, "cluster") == [0, 30, 60]
+    assert [service.message for service in simulation.topology().services] == ["refused at 60"]
+
+
+def test_services_stay_as_they_are_in_an_outage() -> None:
+    simulation = fleet(a=Sight.UP)
+    simulation.declare_topology(services=[{"name": "Gateway", "host": "g", "port": 9182}])
+    simulation.show("g", Sight.UP)
+    simulation.run()
+    before = simulation.topology().services
+    simulation.show("g", Sight.DOWN)
+    simulation.fail()
+    simulation.run(30)
+    assert simulation.topology().services == before
+
+
+def test_a_change_of_the_mode_names_the_cards_that_made_it_wait_also_those_that_are_deleted() -> None:
+    simulation = fleet(a=Sight.UP, b=Sight.UP, c=Sight.UP)
+    simulation.run(40)
+    simulation.show("a", Sight.DOWN)
+    simulation.run(5)
+    simulation.show("b", Sight.DOWN)
+    simulation.run()
+    simulation.show("c", Sight.DOWN)
+    simulation.run(10)
+    assert simulation.topology().pending_cards == ("c",)
+    simulation.delete("c")
+    simulation.restart()
+    simulation.run(30)
+    assert [(change.to, change.level, change.cards) for change in simulation.topology().transitions] == [
+        (Mode.INVENTORY_ONLY, 2, ("c",)),
+        (Mode.DEGRADED_SINGLE_GPU, 1, ("b",)),
+        (Mode.MULTI_GPU, 0, ("a", "b", "c")),
+    ]
+
+
+def test_the_history_has_no_gap_and_no_double_and_ends_with_the_twentieth() -> None:
+    simulation = fleet(a=Sight.UP)
+    simulation.declare_topology(window=0)
+    simulation.run()
+    for _ in range(15):
+        for sight in (Sight.DOWN, Sight.UP):
+            simulation.show("a", sight)
+            simulation.run(5)
+            simulation.restart()
+    history = simulation.topology().transitions
+    assert len(history) == topologies.TRANSITIONS
+    assert [change.to for change in history] == [Mode.SINGLE_GPU, Mode.INVENTORY_ONLY] * 10
+    assert [change.from_ for change in history] == [Mode.INVENTORY_ONLY, Mode.SINGLE_GPU] * 10
 
 
 def test_a_topology_that_is_created_again_starts_anew() -> None:
@@ -647,4 +812,5 @@ def test_time_alone_makes_an_outage_a_stalled_one() -> None:
     simulation.fail()
     looks = [simulation.pass_().look_again]
     simulation.run(120)
-    assert [*looks, simulation.pass_().look_again] == [120, None]
+    assert [*looks, simulation.pass_().look_again] == [60, 60], "the lease comes first"
+    assert truths(simulation.topology())[Condition.STALLED] is ConditionStatus.TRUE

@@ -72,9 +72,9 @@ def plan() -> Plan:
 
 def test_the_table_says_what_each_card_is_and_what_follows(plan: Plan) -> None:
     expected = """\
-NAME       MODEL      HOST           VRAM   PHASE              REASON       TEMP   LOAD   POWER   FAN
-rx7900xt   RX7900XT   192.168.1.60   20     expected_offline   TargetDown
-rx9070     RX9070     192.168.1.50   16     online             TargetsUp    32     0      49      950
+NAME       MODEL      HOST           VRAM   PHASE              REASON         TEMP   LOAD   POWER   FAN
+rx7900xt   RX7900XT   192.168.1.60   20     expected_offline   ExporterDown
+rx9070     RX9070     192.168.1.50   16     online             TargetsUp      32     0      49      950
 
 mode          degraded_single_gpu
 degradation   LIGHT, level 1
@@ -127,7 +127,13 @@ def test_yaml_and_json_are_the_resource(plan: Plan) -> None:
     assert status["mode"] == "degraded_single_gpu"
     assert status["counts"] == {"total": 2, "active": 1, "inventory": 1, "unexpectedDown": 0, "unknown": 0}
     assert status["transitions"] == [
-        {"to": "degraded_single_gpu", "at": "2026-01-01T12:00:00Z", "reason": "CardsOffline"}
+        {
+            "to": "degraded_single_gpu",
+            "level": 1,
+            "at": "2026-01-01T12:00:00Z",
+            "reason": "CardsOffline",
+            "cards": ["rx7900xt", "rx9070"],
+        }
     ]
 
 
@@ -135,7 +141,7 @@ def test_a_mode_change_waits_for_the_window_and_is_announced(plan: Plan) -> None
     assert plan.take_in(survey(node_2=True), at(10)) == 20
     assert "mode          degraded_single_gpu\n" in plan.show("table")
     assert plan.show("table").endswith("\npending       multi_gpu at 12:00:30 UTC")
-    assert plan.take_in(survey(node_2=True), at(30)) is None
+    assert plan.take_in(survey(node_2=True), at(30)) == 60
     assert "mode          multi_gpu\n" in plan.show("table")
 
 

@@ -154,10 +154,22 @@ def test_credentials_of_the_url_go_to_prometheus_and_nowhere_else(caplog: pytest
     [
         pytest.param(entry(), surveyed(), id="a target is taken as it stands"),
         pytest.param(
-            entry(discoveredLabels={"__address__": "x"}, scrapePool="gpu", globalUrl=None, new=1),
+            entry(discoveredLabels={"__scheme__": "http"}, scrapePool="gpu", globalUrl=None, new=1),
             surveyed(),
             id="fields that nobody needs are left out",
         ),
+        pytest.param(
+            entry(
+                discoveredLabels={
+                    "__address__": "10.42.3.17:9400",
+                    "__meta_kubernetes_pod_node_name": "gpu-node-1",
+                    "__meta_kubernetes_namespace": "gpu",
+                }
+            ),
+            surveyed(discovered={"__address__": "10.42.3.17:9400", "__meta_kubernetes_pod_node_name": "gpu-node-1"}),
+            id="of what was discovered the address and the node are kept",
+        ),
+        pytest.param(entry(discoveredLabels=None), surveyed(), id="what was discovered may be dropped"),
         pytest.param(
             entry(health="down", lastError="connection refused"),
             surveyed(health=TargetHealth.DOWN, last_error="connection refused"),
@@ -175,7 +187,7 @@ def test_credentials_of_the_url_go_to_prometheus_and_nowhere_else(caplog: pytest
         ),
         pytest.param(
             entry(discoveredLabels={"__scrape_interval__": "15s", "__address__": "x"}),
-            surveyed(scrape_seconds=15),
+            surveyed(scrape_seconds=15, discovered={"__address__": "x"}),
             id="Thanos and VictoriaMetrics say how often only among what they discovered",
         ),
         pytest.param(

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from controller import server
 from controller.board import Board
-from controller.facts import Counts, GpuEntry, Mode, Phase, RuntimeTopologyStatus
+from controller.facts import ActiveGpu, Counts, Mode, Phase, RuntimeTopologyStatus
 from controller.server import Limits, Server
 
 Client = TestClient[Any, Any]
@@ -22,7 +22,7 @@ LIMITS = Limits(dead_after_seconds=60, valid_for_seconds=180)
 
 def status(mode: Mode | None, *cards: str) -> RuntimeTopologyStatus:
     active = tuple(
-        GpuEntry(name=card.lower(), model=card, host="h", vram_gb=16, status=Phase.ONLINE, expected_offline=False)
+        ActiveGpu(name=card.lower(), model=card, host="h", vram_gb=16, status=Phase.ONLINE, expected_offline=False)
         for card in cards
     )
     return RuntimeTopologyStatus(observed_generation=1, mode=mode, active_gpus=active, counts=Counts())

@@ -10,7 +10,7 @@ import pytest
 
 import controller
 from controller.__main__ import main
-from controller.facts import Policy
+from controller.facts import HOST_LABELS, Policy
 from controller.profiles import built_in
 from controller.settings import PREFIX, Settings, load
 
@@ -47,7 +47,9 @@ DEFAULTS: dict[str, object] = {
     "poll_seconds": 5,
     "telemetry_seconds": 30,
     "target_ports": [9182, 9183],
+    "host_labels": [*HOST_LABELS],
     "target_missing_seconds": 60,
+    "valid_for_seconds": 180,
     "profiles_file": None,
     "listen": "127.0.0.1:8080",
     "serve_topology": True,
@@ -66,7 +68,9 @@ OTHERS = [
     ("telemetry_seconds", "0", 0),
     ("target_ports", "9100, 9400", [9100, 9400]),
     ("target_ports", "9400", [9400]),
+    ("host_labels", "machine, __meta_kubernetes_node_name", ["machine", "__meta_kubernetes_node_name"]),
     ("target_missing_seconds", "3600", 3600),
+    ("valid_for_seconds", "600", 600),
     ("listen", "[::]:0", "[::]:0"),
     ("listen", "", ""),
     ("serve_topology", "no", False),
@@ -124,10 +128,10 @@ def test_where_to_listen(listen: str, address: tuple[str, int] | None) -> None:
 
 
 def test_rules_get_their_part() -> None:
-    flags = {"target_ports": "1", "target_missing_seconds": "2", "telemetry_seconds": "3"}
+    flags = {"target_ports": "1", "host_labels": "l", "target_missing_seconds": "2", "telemetry_seconds": "3"}
     chosen = load({"prometheus_url": URL, **flags})
     assert chosen.policy == Policy(
-        profiles=built_in(), target_ports=(1,), target_missing_seconds=2, telemetry_seconds=3
+        profiles=built_in(), target_ports=(1,), host_labels=("l",), target_missing_seconds=2, telemetry_seconds=3
     )
 
 
@@ -180,7 +184,10 @@ BAD = [
     ("target_ports", "9182 9183", f"{NO_INTEGER}, but it is '9182 9183'"),
     ("target_ports", "0", "Input should be greater than or equal to 1, but it is '0'"),
     ("target_ports", "9182,65536", "Input should be less than or equal to 65535, but it is '65536'"),
+    ("host_labels", "node-name", "String should match pattern '^[A-Za-z_][A-Za-z0-9_]*$', but it is 'node-name'"),
+    ("host_labels", "", "String should match pattern '^[A-Za-z_][A-Za-z0-9_]*$', but it is ''"),
     ("target_missing_seconds", "3601", "Input should be less than or equal to 3600, but it is '3601'"),
+    ("valid_for_seconds", "2", "Input should be greater than or equal to 3, but it is '2'"),
     ("profiles_file", "nowhere.yaml", "nowhere.yaml: No such file or directory"),
     ("log_format", "JSON", "Input should be 'text' or 'json', but it is 'JSON'"),
 ]  # fmt: skip
@@ -327,6 +334,9 @@ def test_of_several_bad_values_the_first_is_told(capsys: pytest.CaptureFixture[s
 # ---- words
 
 
+ONLY_RUN = {"--telemetry-seconds", "--valid-for-seconds", "--listen", "--serve-topology", "--log-format"}
+
+
 def exit_of(arguments: list[str]) -> object:
     with pytest.raises(SystemExit) as end:
         main(arguments)
@@ -354,10 +364,10 @@ def test_a_wrong_word_is_told(arguments: list[str], fault: str, capsys: pytest.C
     ("command", "left_out"),
     [
         pytest.param("run", set(), id="run"),
-        pytest.param("plan", {"--telemetry-seconds", "--listen", "--serve-topology", "--log-format"}, id="plan"),
+        pytest.param("plan", ONLY_RUN, id="plan"),
         pytest.param(
             "discover",
-            {"--telemetry-seconds", "--target-missing-seconds", "--listen", "--serve-topology", "--log-format"},
+            {"--host-labels", "--target-missing-seconds", *ONLY_RUN},
             id="discover",
         ),
     ],
@@ -390,7 +400,9 @@ def test_help_names_every_setting_with_its_default(
             ("--poll-seconds", "default 5"),
             ("--telemetry-seconds", "default 30"),
             ("--target-ports", "default 9182,9183"),
+            ("--host-labels", f"default {','.join(HOST_LABELS)}"),
             ("--target-missing-seconds", "default 60"),
+            ("--valid-for-seconds", "default 180"),
             ("--profiles-file", "default none"),
             ("--listen", "default 127.0.0.1:8080"),
             ("--serve-topology", "default true"),
