@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Container, Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 import controller
 from controller import names, settings, views
@@ -23,6 +24,10 @@ SUCCESS, FAILURE, MISUSE, INTERRUPTED = 0, 1, 2, 130
 _LINE_LIMIT = 2048
 _TOPOLOGY_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
+_OF_PROMETHEUS = [
+    name for name in Settings.model_fields if name.startswith("prometheus_") or name in settings.OF_PROMETHEUS
+]
+"""What says how Prometheus is asked, which every command that asks it needs."""
 _NAMES_SHOWN = 20
 
 _PLAN_EXAMPLES = """\
@@ -154,7 +159,7 @@ def _parser(complete_files: object = None) -> argparse.ArgumentParser:
     _add_output(plan)
     plan.add_argument("-w", "--watch", action="store_true", help="go on, and print each change")
     judged_by = ("target_ports", "host_labels", "profiles_file")
-    _add_settings(plan, ("prometheus_url", "poll_seconds", *judged_by, "target_missing_seconds"))
+    _add_settings(plan, [*_OF_PROMETHEUS, *judged_by, "target_missing_seconds"])
 
     what = "say why a card is judged as it is: its targets, its series, and the rule"
     explain = _add(commands, "explain", _explain, what, _EXPLAIN_EXAMPLES)
@@ -162,11 +167,11 @@ def _parser(complete_files: object = None) -> argparse.ArgumentParser:
     what = "manifests instead of the cluster: files, folders of them, or - for standard input"
     files = explain.add_argument("-f", "--filename", nargs="+", action="extend", metavar="FILE", help=what)
     files.complete = complete_files  # type: ignore[attr-defined]
-    _add_settings(explain, ("prometheus_url", "poll_seconds", *judged_by))
+    _add_settings(explain, [*_OF_PROMETHEUS, *judged_by])
 
     what = "print a GpuNode, ready to apply, for each card that Prometheus shows"
     discover = _add(commands, "discover", _discover, what, _DISCOVER_EXAMPLES)
-    _add_settings(discover, ("prometheus_url", "poll_seconds", "target_ports", "profiles_file"))
+    _add_settings(discover, [*_OF_PROMETHEUS, "target_ports", "profiles_file"])
 
     what = "print the topology of the cluster of KUBECONFIG"
     get = _add(commands, "get", _get, what, _GET_EXAMPLES)
@@ -232,12 +237,13 @@ def _name(text: str) -> str:
 def _add_settings(parser: argparse.ArgumentParser, chosen: Container[str]) -> None:
     group = parser.add_argument_group("settings", f"each also as a variable, such as {settings.PREFIX}POLL_SECONDS")
     for name, field in Settings.model_fields.items():
-        if name not in chosen:
+        if name not in chosen or name in settings.WITHOUT_FLAG:
             continue
-        default = "needed" if field.is_required() else f"default {_shown(field.default)}"
+        default = "needed" if name == "prometheus_url" else f"default {_shown(field.default)}"
         shorter = ["--prometheus"] if name == "prometheus_url" else []
         what = f"{field.description} ({default})"
-        group.add_argument(f"--{name.replace('_', '-')}", *shorter, help=what, metavar="VALUE")
+        switch: dict[str, Any] = {"nargs": "?", "const": "true"} if field.annotation is bool else {}
+        group.add_argument(f"--{name.replace('_', '-')}", *shorter, help=what, metavar="VALUE", **switch)
 
 
 def _run(chosen: Settings) -> int:
@@ -301,7 +307,7 @@ def _discover(chosen: Settings) -> int:
     from controller.prometheus import Prometheus  # noqa: PLC0415 - httpx takes a moment
 
     async def ask() -> Observation:
-        async with Prometheus(chosen.base_url, chosen.timeout_seconds, chosen.series) as prometheus:
+        async with Prometheus(chosen.source, chosen.timeout_seconds, chosen.series) as prometheus:
             return await prometheus.survey()
 
     observation = asyncio.run(ask())
@@ -375,7 +381,8 @@ def _fail(text: str, code: int = FAILURE) -> int:
 
 
 def _shown(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else "none" if value is None else str(value)
+    shown = ",".join(map(str, value)) if isinstance(value, tuple | dict) else "" if value is None else str(value)
+    return shown.lower() if isinstance(value, bool) else shown or "none"
 
 
 if __name__ == "__main__":

@@ -56,6 +56,10 @@ class View:
     watch: Stopwatch
     recovered_seconds: float = inf
     """For how long Prometheus has been believed again after a failure."""
+    queryable: bool = True
+    """Whether series can be had at all; where not, cards count as having some."""
+    source: str = ""
+    """Where health and readings are known from."""
     at_services: Mapping[tuple[str, int], Sequence[Target]] = field(default_factory=dict)
     """The targets at each service's host and port."""
 
@@ -79,7 +83,7 @@ def assess(node: GpuNode, view: View, *, suspected_seconds: float) -> Assessment
     targets = found.match.targets
     evidence = Evidence(
         targets=targets,
-        has_series=bool(found.samples),
+        has_series=bool(found.samples) or not view.queryable,
         missing=found.missing,
         rivals=found.match.rivals,
         others=found.others,

@@ -51,7 +51,9 @@ def decide(world: World, memory: Memory, now: Instant, policy: Policy) -> Decisi
     seen = _look(world.nodes, observation, policy) if isinstance(observation, Survey) else observation
     at_services = _at_services(world.topologies, observation, policy)
     recovered_seconds = inf if trusted.recovered_at is None else now.mono - trusted.recovered_at
-    view = cards.View(seen, policy, watch, recovered_seconds, at_services)
+    view = cards.View(seen, policy, watch, recovered_seconds, at_services=at_services)
+    if isinstance(observation, Survey):
+        view = replace(view, queryable=observation.queryable, source=observation.source)
     written: dict[str, float] = {}
     suspects, soon = dict[str, float](), list[float]()
 

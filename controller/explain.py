@@ -26,7 +26,7 @@ _WIDTH = 160
 
 async def run(node: GpuNode, nodes: Sequence[GpuNode], settings: Settings) -> bool:
     """Print why a card, one of all, is judged as it is; tell whether Prometheus answered."""
-    async with Prometheus(settings.base_url, settings.timeout_seconds, settings.series) as prometheus:
+    async with Prometheus(settings.source, settings.timeout_seconds, settings.series) as prometheus:
         survey = await prometheus.survey()
     if isinstance(survey, SourceFailure):
         print(f"gpu-topology: {survey.message}", file=sys.stderr)

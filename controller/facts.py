@@ -141,6 +141,10 @@ class Survey:
     samples: tuple[Sample, ...]
     partial: str = ""
     """What the answer says that it lacks, if it does."""
+    queryable: bool = True
+    """Whether series can be asked for: not of a Prometheus agent, which keeps none."""
+    source: str = ""
+    """Where health and readings come from, in a sentence for status and log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,7 @@ class Reason(StrEnum):
     TIMED_OUT = "TimedOut"
     HTTP_ERROR = "HttpError"
     INVALID_ANSWER = "InvalidAnswer"
+    NO_HEALTH = "NoHealth"
     PARTIAL_ANSWER = "PartialAnswer"
     SCRAPES_STOPPED = "ScrapesStopped"
     TARGETS_VANISHED = "TargetsVanished"

@@ -25,7 +25,7 @@ async def run(settings: Settings) -> None:
     board = Board(asyncio.get_running_loop().time)
     async with (
         Kube(configuration) as kube,
-        Prometheus(settings.base_url, settings.timeout_seconds, settings.series) as prometheus,
+        Prometheus(settings.source, settings.timeout_seconds, settings.series) as prometheus,
         _serving(board, settings),
     ):
         reconciler = Reconciler(kube, prometheus, settings.policy, settings.poll_seconds, board)

@@ -60,7 +60,7 @@ class Plan:
 async def run(plan: Plan, settings: Settings, output: str, *, watch: bool) -> bool:
     """Print the topology, and with `watch` print it again at each change for ever; tell whether Prometheus answered."""
     printed = said = ""
-    async with Prometheus(settings.base_url, settings.timeout_seconds, settings.series) as prometheus:
+    async with Prometheus(settings.source, settings.timeout_seconds, settings.series) as prometheus:
         while True:
             observation = await prometheus.survey()
             look_again = plan.take_in(observation, Instant(datetime.now(UTC), time.monotonic()))

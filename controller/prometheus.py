@@ -1,232 +1,227 @@
-"""The port to Prometheus: one request for targets and one for series, and every way in which that can fail."""
+"""The port to Prometheus: which server is asked what, and what a survey makes of the answers."""
 
 import asyncio
-import re
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
+from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import chain
 from types import TracebackType
-from typing import Annotated, Literal, Self, TypeVar
-from urllib.parse import urlsplit
+from typing import Self, TypeVar
 
 import httpx
-from pydantic import BaseModel, ConfigDict, FailFast, ValidationError
-from pydantic.alias_generators import to_camel
 
-from controller.facts import Observation, Sample, SourceFailure, Survey, Target, TargetHealth
-from controller.matching import normal_host
+from controller.access import SourceConfig
+from controller.answers import UP, FaultError, QueryAnswer, TargetsAnswer, parse, targets_of_up
+from controller.facts import Observation, SourceFailure, Survey, Target
 from controller.names import Reason
+from controller.origin import Origin, OriginError
+from controller.replicas import lift, merge_samples, merge_targets
 from controller.texts import bounded
 
-ANSWER_BYTES = 96 * 1024 * 1024
-"""The longest answer that is read. Prometheus sends along what it discovered of a target: with 80 labels from
-Kubernetes a target takes 8.8 kB, 10,000 of them 84 MiB. Reading that takes as much again for a moment."""
+logger = logging.getLogger(__name__)
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
-_EXCERPT = 300
+PROBE_SECONDS = 3600.0
+"""After how long a source without a targets API is asked again whether it has one; after an error it is at once."""
+
 _MESSAGE = 1000
-_DEFAULT_SCRAPE_SECONDS = 60.0  # Prometheus' own default
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "y": 31536000}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdwy])")
+_NO_API = frozenset({400, 404, 405})
 
-_Kind = TypeVar("_Kind", bound="_Answer")
+_Kind = TypeVar("_Kind", TargetsAnswer, QueryAnswer)
+_Reply = TypeVar("_Reply")
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a server answers to queries."""
+
+    series: QueryAnswer
+    scrapes: QueryAnswer | None = None
+    """When the series `up` were written, where that was asked."""
 
 
 class Prometheus:
-    """Ask one Prometheus; never raise for what it does or fails to do."""
+    """Ask one source of health and readings; never raise for what it does or fails to do."""
 
     def __init__(
         self,
-        base_url: str,
+        config: SourceConfig,
         timeout_seconds: float,
         series: AbstractSet[str],
         transport: httpx.AsyncBaseTransport | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Ask for these series, by name."""
-        url = httpx.URL(base_url)
-        self.url = str(url.copy_with(userinfo=b"")).rstrip("/")
-        """The base URL without credentials, which must reach neither log nor status."""
-        self._timeout = timeout_seconds
-        self._series, self._query = series, '{__name__=~"' + "|".join(sorted(series)) + '"}'
-        self._http = httpx.AsyncClient(
-            auth=(url.username, url.password) if url.userinfo else None,
-            # Compressed answers could be longer than they look; a Prometheus next door need not compress.
-            headers={"Accept-Encoding": "identity"},
-            timeout=timeout_seconds,
-            # Proxies of the environment are for the internet, not for a Prometheus next door.
-            trust_env=False,
-            transport=transport,
-        )
+        self._config, self._timeout, self._clock, self._series = config, timeout_seconds, clock, series
+        self._origins = {url: Origin(url, config.access, transport) for url in (*config.targets, *config.query)}
+        self._health = [self._origins[url] for url in config.targets]
+        self._readings = [self._origins[url] for url in config.query]
+        # Of several replicas one that does not answer must leave time for the queries.
+        self._share = timeout_seconds / (2 if max(len(config.targets), len(config.query)) > 1 else 1)
+        self._deadline = 0.0
+        self._probe_at = float("-inf")
+        self._known: tuple[Target, ...] = ()
+        self._takes_queries = False
+        self._said = ""
+
+    @property
+    def url(self) -> str:
+        """Return the base URLs without credentials."""
+        return _listed(origin.url for origin in self._origins.values())
 
     async def __aenter__(self) -> Self:
+        if self._config.access.insecure:
+            logger.warning("Certificates of %s are not verified, as prometheus_insecure asks", self.url)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._http.aclose()
+        for origin in self._origins.values():
+            await origin.aclose()
 
     async def survey(self) -> Observation:
-        """Return what Prometheus shows, or why nothing can be learnt from it, within the timeout.
-
-        Targets come first: a target that is reported up has its series a moment later, not the other way round.
-        """
+        """Return what Prometheus shows, or why nothing can be learnt from it, within the timeout."""
+        self._deadline = asyncio.get_running_loop().time() + self._timeout
         try:
-            async with asyncio.timeout(self._timeout):
-                targets = await self._get(_TargetsAnswer, "targets", state="active")
-                series = await self._get(_QueryAnswer, "query", query=self._query)
-        except (TimeoutError, httpx.TimeoutException):
-            return self._failure(Reason.TIMED_OUT, f"gave no answer within {self._timeout:g} s")
-        except _HttpError as error:
-            return self._failure(Reason.HTTP_ERROR, f"answered {error}")
-        except _AnswerError as error:
-            return self._failure(Reason.INVALID_ANSWER, f"gave an answer that is not Prometheus' ({error})")
-        except httpx.HTTPError as error:
-            return self._failure(Reason.CONNECTION_FAILED, f"cannot be reached: {str(error) or type(error).__name__}")
+            survey = await self._survey()
+        except OriginError as error:
+            self._probe_at = float("-inf")
+            return SourceFailure(error.reason, str(error))
+        self._known = survey.targets
+        if survey.source != self._said:
+            logger.info("%s", survey.source)
+            self._said = survey.source
+        return survey
+
+    async def _survey(self) -> Survey:
+        """Ask for targets, then for series: a target that is reported up has its series a moment later."""
+        shown, failed = await self._ask_targets()
+        targets = merge_targets([answer.targets() for answer in shown])
+        doubtful = not shown or any(answer.is_doubtful() for answer in shown)
+        told, refused = await self._each(
+            [origin for origin in self._readings if origin not in failed],
+            lambda origin: self._ask_series(origin, with_up=doubtful, with_scrapes=not targets),
+        )
+        self._takes_queries |= bool(told)
+        queryable = bool(told) or not (shown and all(map(self._keeps_no_series, refused.values())))
+        if queryable:
+            if not told:
+                raise self._hopeless(refused, shown)
+            failed |= refused
+        up = [[sample for sample in one.series.samples() if sample.name == UP] for one in told.values()]
+        if by_up := not targets and any(up):
+            scrapes = [one.scrapes.samples() if one.scrapes else () for one in told.values()]
+            targets = merge_targets([targets_of_up(*pair, self._known) for pair in zip(up, scrapes, strict=True)])
+        elif shown:
+            targets = lift(targets, chain.from_iterable(up))
+        else:
+            lacks = "no series up" if self._config.health_from == "up" else "neither a targets API nor series up"
+            text = f"Prometheus at {self.url} has {lacks}, so that nothing is known to be up"
+            raise OriginError(Reason.NO_HEALTH, f"{text}; set targets_url to what scrapes the targets")
+        answers = [*shown, *(one.series for one in told.values())]
         return Survey(
-            tuple(entry.target() for entry in targets.data.active_targets),
-            # What has no value is a native histogram.
-            tuple(
-                Sample(name, entry.metric, entry.value[1])
-                for entry in series.data.result
-                if entry.value and (name := entry.metric.get("__name__", "")) in self._series
+            targets,
+            merge_samples(
+                [(one for one in answer.series.samples() if one.name in self._series) for answer in told.values()]
             ),
-            partial=targets.lack() or series.lack(),
+            partial=bounded(
+                "; ".join(filter(None, [*(one.lack() for one in answers), *map(str, failed.values())])), _MESSAGE
+            ),
+            queryable=queryable,
+            source=self._source(by_up=by_up, queryable=queryable),
         )
 
-    async def _get(self, kind: type[_Kind], what: str, **params: str) -> _Kind:
-        async with self._http.stream("GET", f"{self.url}/api/v1/{what}", params=params) as response:
-            encoded = response.headers.get("content-encoding", "identity") != "identity"
-            if not response.is_success:
-                text = "" if encoded else _excerpt(await _read(response, 4 * _EXCERPT))
-                where = response.headers.get("location", "").partition("?")[0]
-                text = f"it points to {where}" if response.is_redirect and where else text
-                status = f"{response.status_code} {response.reason_phrase}".rstrip()
-                raise _HttpError(f"{what} with {status}" + (f": {text}" if text else ""))
-            if encoded:
-                raise _AnswerError(f"{what}: compressed, which was not asked for")
-            body = await _read(response, ANSWER_BYTES)
-        if len(body) > ANSWER_BYTES:
-            raise _AnswerError(f"{what}: longer than {ANSWER_BYTES:,} bytes")
+    async def _ask_targets(self) -> tuple[Sequence[TargetsAnswer], dict[Origin, OriginError]]:
+        """Return the answers of targets APIs, none where health has to come from `up`, and who failed to answer."""
+        if self._config.health_from == "up" or self._clock() < self._probe_at:
+            return (), {}
+        shown, failed = await self._each(self._health, self._targets)
+        lacking = {
+            origin for origin, error in failed.items() if self._config.health_from == "auto" and _lacks_api(error)
+        }
+        if shown:
+            return [*shown.values()], failed
+        if not lacking:
+            raise _joined(failed)
+        if all(failed[origin].status in _NO_API for origin in lacking):
+            self._probe_at = self._clock() + PROBE_SECONDS
+        return (), {origin: error for origin, error in failed.items() if origin not in lacking}
+
+    async def _targets(self, origin: Origin) -> TargetsAnswer:
+        return await self._get(origin, TargetsAnswer, "targets", {"state": "active"})
+
+    async def _ask_series(self, origin: Origin, *, with_up: bool, with_scrapes: bool) -> _Told:
+        scrapes = await self._query(origin, f"timestamp({UP})") if with_scrapes else None
+        names = "|".join(sorted(self._series | {UP} if with_up else self._series))
+        return _Told(await self._query(origin, f'{{__name__=~"{names}"}}'), scrapes)
+
+    async def _query(self, origin: Origin, query: str) -> QueryAnswer:
+        # Without a cache VictoriaMetrics shows the newest 30 s as well; others do not know the word.
+        return await self._get(origin, QueryAnswer, "query", {"query": query, "nocache": "1"})
+
+    async def _get(self, origin: Origin, kind: type[_Kind], what: str, params: Mapping[str, str]) -> _Kind:
+        body = await origin.get(what, params)
         try:
-            return kind.model_validate_json(body)
-        except ValidationError as error:
-            fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            where = ".".join(map(str, fault["loc"]))
-            raise _AnswerError(
-                f"{what}: {where and where + ': '}{fault['msg']}; it begins with {_excerpt(body)!r}"
-            ) from None
+            return parse(kind, body)
+        except FaultError as fault:
+            raise origin.not_prometheus(f"{what}: {fault}") from None
 
-    def _failure(self, reason: Reason, text: str) -> SourceFailure:
-        return SourceFailure(reason, bounded(f"Prometheus at {self.url} {text}", _MESSAGE))
+    async def _each(
+        self, origins: Sequence[Origin], ask: Callable[[Origin], Awaitable[_Reply]]
+    ) -> tuple[dict[Origin, _Reply], dict[Origin, OriginError]]:
+        """Ask replicas at the same time; return who answered, and who did not."""
+        until = min(asyncio.get_running_loop().time() + self._share, self._deadline)
 
+        async def one(origin: Origin) -> _Reply | OriginError:
+            try:
+                async with asyncio.timeout_at(until):
+                    return await ask(origin)
+            except TimeoutError:
+                return origin.error(Reason.TIMED_OUT, f"gave no answer within {self._share:g} s")
+            except OriginError as error:
+                return error
 
-async def _read(response: httpx.Response, limit: int) -> bytes:
-    """Return the body; where it is longer than the limit, a byte more than the limit, and never read on."""
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk[: limit + 1 - len(body)]
-        if len(body) > limit:
-            break
-    return bytes(body)
+        replies = dict(zip(origins, await asyncio.gather(*map(one, origins)), strict=True))
+        failed = {origin: reply for origin, reply in replies.items() if isinstance(reply, OriginError)}
+        return {origin: reply for origin, reply in replies.items() if not isinstance(reply, OriginError)}, failed
 
+    def _keeps_no_series(self, error: OriginError) -> bool:
+        """Tell whether health alone can be had here: a Prometheus agent and vmagent send everything elsewhere."""
+        if self._config.query != self._config.targets:
+            return False  # a URL that was given for queries is meant to take some
+        if error.status == HTTPStatus.UNPROCESSABLE_ENTITY and "Prometheus Agent" in error.body:
+            return True
+        unsupported = error.status == HTTPStatus.BAD_REQUEST and "unsupported path" in error.body
+        return not self._takes_queries and (unsupported or error.status in {404, 405})
 
-def _excerpt(body: bytes) -> str:
-    return bounded(body[: 4 * _EXCERPT].decode(errors="replace"), _EXCERPT)
+    def _hopeless(self, refused: Mapping[Origin, OriginError], shown: Sequence[TargetsAnswer]) -> OriginError:
+        error = _joined(refused)
+        if shown or error.status != HTTPStatus.NOT_FOUND:
+            return error
+        tried = _listed(f"{origin.url}/api/v1/targets" for origin in self._health)
+        return OriginError(error.reason, f"{error}; and {tried} is no targets API: is the path of the URL right?")
 
-
-class _HttpError(Exception):
-    pass
-
-
-class _AnswerError(Exception):
-    pass
-
-
-# ---- the parts of Prometheus' answers that count here
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel)
-
-
-class _Answer(_Part):
-    status: Literal["success"]
-    is_partial: bool | None = None
-    warnings: list[str] | None = None
-
-    def lack(self) -> str:
-        """Say what the answer says that it lacks: Thanos warns, VictoriaMetrics has a flag."""
-        return "isPartial is set" if self.is_partial else bounded("; ".join(self.warnings or ()), _EXCERPT)
+    def _source(self, *, by_up: bool, queryable: bool) -> str:
+        targets, query = _listed(one.url for one in self._health), _listed(one.url for one in self._readings)
+        if by_up:
+            return f"Health and readings from queries to {query}, health by the series {UP}"
+        if not queryable:
+            return f"Health from the targets API of {targets}; no readings, because it takes no queries"
+        return f"Health from the targets API of {targets}, readings from queries to {query}"
 
 
-class _Discovered(BaseModel):
-    """What can say on which host a target is; the rest, by far the most, is not kept."""
-
-    model_config = ConfigDict(alias_generator=lambda name: f"__{name}__" if name == "address" else f"__meta_{name}")
-
-    address: str = ""
-    kubernetes_pod_node_name: str = ""
-    kubernetes_node_name: str = ""
+def _lacks_api(error: OriginError) -> bool:
+    """Tell whether there is no targets API; that of Thanos before 0.35 fails while any target waits for a scrape."""
+    return error.status in _NO_API or "unknown targetHealth" in error.body
 
 
-class _ActiveTarget(_Part):
-    scrape_url: str
-    discovered_labels: _Discovered | None = None
-    labels: dict[str, str]
-    health: TargetHealth
-    last_error: str = ""
-    last_scrape: str = ""
-    scrape_interval: str = ""
-
-    def target(self) -> Target:
-        host, port = _address(self.scrape_url)
-        discovered = self.discovered_labels
-        return Target(
-            scrape_url=self.scrape_url,
-            host=host,
-            port=port,
-            labels=self.labels,
-            health=self.health,
-            last_error=bounded(self.last_error, _EXCERPT),
-            last_scrape=self.last_scrape,
-            scrape_seconds=_seconds(self.scrape_interval) or _DEFAULT_SCRAPE_SECONDS,
-            discovered=discovered.model_dump(by_alias=True, exclude_defaults=True) if discovered else {},
-        )
+def _joined(failed: Mapping[Origin, OriginError]) -> OriginError:
+    first = next(iter(failed.values()))
+    return OriginError(first.reason, bounded("; ".join(map(str, failed.values())), _MESSAGE), first.status)
 
 
-class _Targets(_Part):
-    active_targets: Annotated[list[_ActiveTarget], FailFast()]
-
-
-class _TargetsAnswer(_Answer):
-    data: _Targets
-
-
-class _Entry(_Part):
-    metric: dict[str, str]
-    value: tuple[float, float] | None = None
-
-
-class _Series(_Part):
-    result_type: Literal["vector"]
-    result: Annotated[list[_Entry], FailFast()]
-
-
-class _QueryAnswer(_Answer):
-    data: _Series
-
-
-@lru_cache(maxsize=1 << 16)
-def _address(url: str) -> tuple[str, int]:
-    """Return the host and port of a scrape URL; none where it is no URL, as a foreign target's mistyped address."""
-    try:
-        parts = urlsplit(url)
-        return normal_host(parts.hostname or ""), parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
-    except ValueError:
-        return "", 0
-
-
-@lru_cache(maxsize=1 << 8)
-def _seconds(duration: str) -> float:
-    """Read a duration as Prometheus writes it, such as 1m30s; 0 where there is none."""
-    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(duration))
+def _listed(urls: Iterable[str]) -> str:
+    return " and ".join(dict.fromkeys(urls))

@@ -74,7 +74,7 @@ def assess(topology: RuntimeTopology, cards: Sequence[GpuNode], view: View) -> A
             if status.mode is not last.mode:
                 watch.start(topology.uid, "mode")
     patience = _patience(topology.uid, last, watch) if failure else None
-    states = _states(status, topology.problem, failure, patience)
+    states = _states(status, topology.problem, failure, patience, view.source)
     status = replace(status, conditions=conditions.update(last.conditions, states, topology.generation, watch.stamp))
     soon = [patience, settlement.remaining_seconds if settlement and settlement.pending else None]
     return Assessment(status, min((seconds for seconds in soon if seconds), default=None))
@@ -192,10 +192,10 @@ def _patience(uid: str, last: RuntimeTopologyStatus, watch: Stopwatch) -> float:
 
 
 def _states(
-    status: RuntimeTopologyStatus, problem: str, failure: SourceFailure | None, patience: float | None
+    status: RuntimeTopologyStatus, problem: str, failure: SourceFailure | None, patience: float | None, origin: str
 ) -> dict[Condition, State]:
     ready = State(ConditionStatus.TRUE, Reason.CURRENT)
-    source = State(ConditionStatus.TRUE, Reason.ANSWERING)
+    source = State(ConditionStatus.TRUE, Reason.ANSWERING, origin)
     stalled = State(ConditionStatus.FALSE, Reason.CURRENT)
     if failure:
         ready = State(ConditionStatus.UNKNOWN, Reason.SOURCE_UNAVAILABLE, failure.message)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from controller import discovery, matching, profiles, readings
+from controller.access import SourceConfig
 from controller.exporters import Profile
 from controller.facts import CardSelector, GpuNode, GpuNodeSpec, Policy, Readings, Survey, TargetHealth
 from controller.prometheus import Prometheus as Source
@@ -47,8 +48,10 @@ def survey(prometheus: Prometheus, tmp_path_factory: pytest.TempPathFactory) -> 
     own = tmp_path_factory.mktemp("profiles") / "profiles.yaml"
     own.write_text(example_of_the_docs())
 
+    config = SourceConfig(targets=(prometheus.url,), query=(prometheus.url,))
+
     async def ask() -> tuple[set[tuple[str, str]], Survey] | None:
-        async with Source(prometheus.url, 5, profiles.series(profiles.load(own))) as source:
+        async with Source(config, 5, profiles.series(profiles.load(own))) as source:
             answer = await source.survey()
         assert isinstance(answer, Survey), answer
         scrapes = {

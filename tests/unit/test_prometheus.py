@@ -4,7 +4,9 @@ import asyncio
 import json
 import logging
 import math
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -13,7 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from controller import prometheus
+from controller import origin
+from controller.access import SourceConfig
 from controller.facts import Observation, Sample, SourceFailure, Survey, Target, TargetHealth
 from controller.names import Reason
 from controller.prometheus import Prometheus
@@ -64,10 +67,12 @@ def survey(
         return (targets if request.url.path.endswith("/targets") else query)(request)
 
     async def ask() -> Observation:
-        async with Prometheus(base, timeout_seconds, SERIES, httpx.MockTransport(handle)) as source:
+        config = SourceConfig(targets=(base,), query=(base,))
+        async with Prometheus(config, timeout_seconds, SERIES, httpx.MockTransport(handle)) as source:
             return await source.survey()
 
-    return asyncio.run(ask())
+    observation = asyncio.run(ask())
+    return replace(observation, source="") if isinstance(observation, Survey) else observation
 
 
 def entry(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -115,11 +120,12 @@ def test_two_requests_are_made(base: str, prefix: str) -> None:
 
         return handle
 
-    assert survey(noted(no_targets), noted(no_series), base) == Survey((), ())
+    one_target = success({"activeTargets": [entry()]})
+    assert survey(noted(one_target), noted(no_series), base) == Survey((surveyed(),), ())
     series = "gpu_power_w|gpu_temp_c"
     assert asked == [
         ("GET", f"{BASE}{prefix}/api/v1/targets", {"state": "active"}, "identity"),
-        ("GET", f"{BASE}{prefix}/api/v1/query", {"query": '{__name__=~"' + series + '"}'}, "identity"),
+        ("GET", f"{BASE}{prefix}/api/v1/query", {"query": '{__name__=~"' + series + '"}', "nocache": "1"}, "identity"),
     ]
 
 
@@ -178,6 +184,16 @@ def test_credentials_of_the_url_go_to_prometheus_and_nowhere_else(caplog: pytest
             entry(lastScrape="2026-01-01T12:00:00.5+01:00", scrapeInterval="1m30s"),
             surveyed(last_scrape="2026-01-01T12:00:00.5+01:00", scrape_seconds=90),
             id="a target says when and how often it is scraped",
+        ),
+        pytest.param(
+            entry(discoveredLabels={"__scrape_interval__": "15s", "__address__": "x"}),
+            surveyed(scrape_seconds=15, discovered={"__address__": "x"}),
+            id="Thanos and VictoriaMetrics say how often only among what they discovered",
+        ),
+        pytest.param(
+            entry(scrapeUrl="http://u:p@192.168.1.50:9183/metrics?card=1&api_key=s3cret", lastError="token=a: no"),
+            surveyed(scrape_url="http://192.168.1.50:9183/metrics?card=1&api_key=***", last_error="token=a: no"),
+            id="no password and no token of a scrape URL is shown",
         ),
         pytest.param(entry(scrapeInterval="500ms"), surveyed(scrape_seconds=0.5), id="that can be twice a second"),
         pytest.param(entry(scrapeInterval="now and then"), surveyed(), id="what is no duration is not believed"),
@@ -240,7 +256,7 @@ def test_nan_is_a_value_which_readings_sort_out() -> None:
 def test_native_histograms_and_series_that_nobody_asked_for_are_left_out() -> None:
     result = [
         {"metric": {"__name__": "gpu_temp_c"}, "histogram": [1, {"count": "1", "sum": "2", "buckets": []}]},
-        {"metric": {"__name__": "up"}, "value": [1, "1"]},
+        {"metric": {"__name__": "process_start_time_seconds"}, "value": [1, "1"]},
         {"metric": {}, "value": [1, "1"]},
         {"metric": {"__name__": "gpu_power_w"}, "value": [1, "49"]},
     ]
@@ -273,14 +289,13 @@ def test_what_an_answer_says_that_it_lacks(what: str, said: dict[str, object], p
     ("status", "headers", "body", "said"),
     [
         pytest.param(301, {"Location": "http://b/?next=t0ken"}, b"", "301 Moved Permanently: it points to http://b/",
-                     id="a redirect is not followed, but told without its query"),
-        pytest.param(302, {"Location": "/login"}, b"<html>", "302 Found: it points to /login", id="nor one to a login"),
+                     id="a redirect to another server is told without its query"),
         pytest.param(304, {}, b"", "304 Not Modified", id="a 3xx without a place to go"),
-        pytest.param(400, {}, b'{"status":"error"}', '400 Bad Request: {"status":"error"}', id="JSON is told as it is"),
+        pytest.param(422, {}, b'{"status":"error"}', '422 Unprocessable Entity: {"status":"error"}',
+                     id="JSON is told as it is"),
         pytest.param(401, {}, b"Unauthorized\n", "401 Unauthorized: Unauthorized", id="plain text"),
         pytest.param(403, {}, b"<html>\r\n  <h1>No\x1b[0m</h1>\x00", "403 Forbidden: <html> <h1>No[0m</h1>",
                      id="HTML becomes one printable line"),
-        pytest.param(404, {}, b"404 page not found\n", "404 Not Found: 404 page not found", id="a wrong prefix"),
         pytest.param(422, {}, b'{"status":"err', '422 Unprocessable Entity: {"status":"err', id="JSON that is cut off"),
         pytest.param(429, {}, b"", "429 Too Many Requests", id="no body"),
         pytest.param(500, {}, b"x" * 2_000_000, "500 Internal Server Error: " + "x" * 299 + "…", id="a huge body"),
@@ -402,8 +417,26 @@ def test_no_json_whatever_raises(targets: object, query: object) -> None:
         survey(respond(200, json.dumps(targets).encode())),
         survey(success({"activeTargets": [targets]})),
         survey(query=success({"resultType": "vector", "result": [query]})),
+        survey(respond(404, b""), success(query)),
+        survey(
+            respond(404, b""),
+            success({"resultType": "vector", "result": [{"metric": {"__name__": "up"}, "value": [1, query]}]}),
+        ),
+        survey(success({"activeTargets": [entry(lastScrape=targets, scrapeInterval=query)]})),
     ):
         assert isinstance(observation, Survey | SourceFailure)
+
+
+@given(instance=st.text(), scrape=st.text(), error=st.text(), value=st.floats())
+def test_no_text_of_a_target_raises(instance: str, scrape: str, error: str, value: float) -> None:
+    up = {"resultType": "vector", "result": [
+        {"metric": {"__name__": "up", "instance": instance}, "value": [1, str(value)]}
+    ]}  # fmt: skip
+    for observation in (
+        survey(success({"activeTargets": [entry(scrapeUrl=instance, lastScrape=scrape, lastError=error)] * 2})),
+        survey(respond(404, b""), success(up)),
+    ):
+        assert isinstance(observation, Survey)
 
 
 @given(st.binary())
@@ -415,7 +448,7 @@ def test_no_bytes_whatever_raise(body: bytes) -> None:
 
 @BOTH
 def test_a_body_beyond_the_limit_is_not_read_to_its_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prometheus, "ANSWER_BYTES", 1000)
+    monkeypatch.setattr(origin, "ANSWER_BYTES", 1000)
     endless = Chunks(*[b"[" * 400] * 100)
     message = f"Prometheus at {BASE} gave an answer that is not Prometheus' ({what}: longer than 1,000 bytes)"
     observation = survey_with(what, lambda _request: httpx.Response(200, stream=endless))
@@ -424,14 +457,14 @@ def test_a_body_beyond_the_limit_is_not_read_to_its_end(what: str, monkeypatch: 
 
 def test_a_body_of_just_the_limit_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     body = json.dumps(answer(activeTargets=[])).encode().ljust(1000)
-    monkeypatch.setattr(prometheus, "ANSWER_BYTES", 1000)
+    monkeypatch.setattr(origin, "ANSWER_BYTES", 1000)
     assert survey(respond(200, body)) == Survey((), ())
 
 
 def test_ten_thousand_foreign_targets_with_many_labels_fit() -> None:
     discovered = {f"__meta_kubernetes_pod_annotation_some_long_name_{number}": "value " * 9 for number in range(80)}
     body = json.dumps({"status": "success", "data": {"activeTargets": [entry(discoveredLabels=discovered)]}})
-    assert 8_000 < len(body) < prometheus.ANSWER_BYTES / 10_000
+    assert 8_000 < len(body) < origin.ANSWER_BYTES / 10_000
 
 
 @BOTH
@@ -444,12 +477,14 @@ def test_ten_thousand_foreign_targets_with_many_labels_fit() -> None:
                      id="a reset, which has no words"),
         pytest.param(httpx.RemoteProtocolError("illegal status line:\n\x1b[1mhi"), Reason.CONNECTION_FAILED,
                      "cannot be reached: illegal status line: [1mhi", id="something that is no HTTP"),
+        pytest.param(ssl.SSLError(1, "[SSL] tlsv13 alert certificate required"), Reason.CONNECTION_FAILED,
+                     "cannot be reached: [SSL] tlsv13 alert certificate required", id="a certificate that is missing"),
         pytest.param(httpx.ConnectTimeout(""), Reason.TIMED_OUT, "gave no answer within 30 s",
                      id="a connection that is not made in time"),
         pytest.param(httpx.ReadTimeout("read"), Reason.TIMED_OUT, "gave no answer within 30 s", id="a silent server"),
     ],
 )  # fmt: skip
-def test_a_connection_that_fails(what: str, error: httpx.HTTPError, reason: Reason, said: str) -> None:
+def test_a_connection_that_fails(what: str, error: httpx.HTTPError | OSError, reason: Reason, said: str) -> None:
     def fail(_request: httpx.Request) -> httpx.Response:
         raise error
 

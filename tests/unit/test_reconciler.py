@@ -25,11 +25,13 @@ from controller.facts import (
     RuntimeTopologySpec,
     RuntimeTopologyStatus,
     Sample,
+    SourceFailure,
     Survey,
     Target,
     TargetHealth,
 )
 from controller.kube import ApiError, Kube, OutdatedError, RefusedError
+from controller.names import Reason
 from controller.profiles import built_in
 from controller.prometheus import Prometheus
 from controller.reconciler import Reconciler
@@ -169,6 +171,23 @@ def test_a_pass_comes_with_each_poll_and_an_idle_one_writes_nothing() -> None:
     run(story())
     assert script.times("list") == [0, 5, 10, 15]
     assert (script.times("write a"), script.times("write cluster")) == ([0], [0])
+
+
+def test_k24_a_failure_of_prometheus_delays_no_pass() -> None:
+    script = Script()
+    script.topology()
+    script.declare("a")
+
+    async def story() -> None:
+        async with running(script):
+            await asyncio.sleep(4)
+            script.observation, good = SourceFailure(Reason.HTTP_ERROR, "500"), script.observation
+            await asyncio.sleep(3)
+            script.observation = good
+            await asyncio.sleep(10)
+
+    run(story())
+    assert script.times("list") == [0, 5, 10, 15]
 
 
 def test_the_topology_of_all_cards_is_created_where_none_exists_and_judged_within_a_second() -> None:

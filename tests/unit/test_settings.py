@@ -29,8 +29,21 @@ def loaded(flags: dict[str, str]) -> dict[str, object]:
     return load({name: flags.get(name) for name in NAMES}).model_dump(mode="json")
 
 
-DEFAULTS = {
-    "prometheus_url": f"{URL}/",
+DEFAULTS: dict[str, object] = {
+    "prometheus_url": [f"{URL}/"],
+    "targets_url": [],
+    "query_url": [],
+    "health_from": "auto",
+    "prometheus_username": "",
+    "prometheus_password": None,
+    "prometheus_password_file": "",
+    "prometheus_token_file": "",
+    "prometheus_ca_file": "",
+    "prometheus_cert_file": "",
+    "prometheus_key_file": "",
+    "prometheus_headers": {},
+    "prometheus_insecure": False,
+    "prometheus_proxy": False,
     "poll_seconds": 5,
     "telemetry_seconds": 30,
     "target_ports": [9182, 9183],
@@ -43,7 +56,14 @@ DEFAULTS = {
     "log_format": "text",
 }
 OTHERS = [
-    ("prometheus_url", "https://prometheus.lab/p", "https://prometheus.lab/p"),
+    ("prometheus_url", "https://prometheus.lab/p", ["https://prometheus.lab/p"]),
+    ("prometheus_url", "http://a, http://b:1/c,d", ["http://a/", "http://b:1/c,d"]),
+    ("targets_url", "http://a,http://b", ["http://a/", "http://b/"]),
+    ("query_url", "http://a", ["http://a/"]),
+    ("health_from", "up", "up"),
+    ("prometheus_headers", '{"X-Scope-OrgID": "lab"}', {"X-Scope-OrgID": "lab"}),
+    ("prometheus_insecure", "true", True),
+    ("prometheus_proxy", "true", True),
     ("poll_seconds", "0.2", 0.2),
     ("telemetry_seconds", "0", 0),
     ("target_ports", "9100, 9400", [9100, 9400]),
@@ -95,7 +115,7 @@ def test_a_flag_wins_over_a_variable_however_wrong(
     ],
 )
 def test_the_base_url(url: str, base: str) -> None:
-    assert load({"prometheus_url": url}).base_url == base
+    assert load({"prometheus_url": url}).source.query == (base,)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +152,26 @@ BAD = [
     ("listen", "8080", "Address should be host:port, such as 127.0.0.1:8080, but it is '8080'"),
     ("listen", "h:99999", "Address should be host:port, such as 127.0.0.1:8080, but it is 'h:99999'"),
     ("serve_topology", "maybe", "Input should be a valid boolean, unable to interpret input, but it is 'maybe'"),
+    ("prometheus_url", "http://reader:s3,cr@et@h:x", "Input should be a valid URL, invalid port number"),
+    ("prometheus_url", "http://a,http://reader:s3cret@h:x", "Input should be a valid URL, invalid port number"),
+    ("targets_url", "h:9090", "URL scheme should be 'http' or 'https', but it is 'h:9090'"),
+    ("query_url", "http://a,http://h/?token=s3cret", "URL should end with its path, without ? or #"),
+    ("health_from", "UP", "Input should be 'auto', 'targets' or 'up', but it is 'UP'"),
+    ("prometheus_username", "reader", "needs a password"),
+    ("prometheus_username", "a:b", "should have no colon"),
+    ("prometheus_password_file", "/nowhere", "is one password too many beside prometheus_password"),
+    ("prometheus_token_file", "/nowhere", "/nowhere cannot be read: No such file or directory"),
+    ("prometheus_ca_file", "/nowhere", "/nowhere cannot be read: No such file or directory"),
+    ("prometheus_cert_file", "/nowhere", "needs its key"),
+    ("prometheus_key_file", "/nowhere", "needs its certificate"),
+    ("prometheus_headers", "", "Input should be a JSON object"),
+    ("prometheus_headers", "[" * 9999, "Input should be a JSON object"),
+    ("prometheus_headers", '["s3cret"]', "Input should be a valid dictionary"),
+    ("prometheus_headers", '{"X": 1}', "Input should be a valid string"),
+    ("prometheus_headers", '{"X-Key": "s3\\ncret"}', "names and values should be printable ASCII"),
+    ("prometheus_headers", '{"X Key": "s3cret"}', "names and values should be printable ASCII"),
+    ("prometheus_insecure", "maybe", "Input should be a valid boolean, unable to interpret input, but it is 'maybe'"),
+    ("prometheus_proxy", "", "Input should be a valid boolean, unable to interpret input, but it is ''"),
     ("poll_seconds", "", f"{NO_NUMBER}, but it is ''"),
     ("poll_seconds", "5s", f"{NO_NUMBER}, but it is '5s'"),
     ("poll_seconds", "0.19", "Input should be greater than or equal to 0.2, but it is '0.19'"),
@@ -153,6 +193,12 @@ BAD = [
 ]  # fmt: skip
 
 
+COMPANY = {
+    "prometheus_password_file": {"prometheus_username": "reader", "prometheus_password": "s3cret"},
+}
+"""What else is set beside a bad value, by variable."""
+
+
 def complaint(name: str, fault: str) -> str:
     return f"gpu-topology: {PREFIX}{name.upper()} (--{name.replace('_', '-')}): {fault}\n"
 
@@ -168,6 +214,8 @@ def test_a_bad_value_is_told_in_one_line(  # noqa: PLR0913, PLR0917 - the column
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv(f"{PREFIX}PROMETHEUS_URL", URL)
+    for other, value in COMPANY.get(name, {}).items():
+        monkeypatch.setenv(PREFIX + other.upper(), value)
     arguments = ["run"]
     if by_flag:
         arguments += [f"--{name.replace('_', '-')}={text}"]
@@ -177,7 +225,96 @@ def test_a_bad_value_is_told_in_one_line(  # noqa: PLR0913, PLR0917 - the column
 
 
 def test_every_setting_can_be_bad() -> None:
-    assert {name for name, _text, _fault in BAD} == {*NAMES}
+    assert {name for name, _text, _fault in BAD} == {*NAMES} - {"prometheus_password"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "setting", "fault"),
+    [
+        pytest.param({"prometheus_password": "s3cret"}, "prometheus_username", "is needed for the password",
+                     id="a password without a name"),
+        pytest.param({"prometheus_url": "http://u:s3cret@h", "prometheus_token_file": "/nowhere"},
+                     "prometheus_token_file", "does not go with credentials by prometheus_url",
+                     id="a token, and a password in the URL"),
+        pytest.param({"prometheus_username": "u", "prometheus_password": "s3cret", "prometheus_token_file": "/nowhere"},
+                     "prometheus_token_file", "does not go with credentials by prometheus_username",
+                     id="a token and a password"),
+        pytest.param({"prometheus_headers": '{"authorization": "s3cret"}', "prometheus_token_file": "/nowhere"},
+                     "prometheus_token_file", "does not go with credentials by prometheus_headers",
+                     id="a token and a header that is one"),
+        pytest.param({"targets_url": "http://h", "query_url": "http://h", "health_from": "up"}, "targets_url",
+                     "is not asked where health_from is up", id="a targets API that nobody asks"),
+        pytest.param({"prometheus_url": None, "targets_url": "http://h"}, "prometheus_url", "is needed",
+                     id="targets without series"),
+        pytest.param({"prometheus_url": None, "query_url": "http://h"}, "prometheus_url", "is needed",
+                     id="series without targets"),
+    ],
+)  # fmt: skip
+def test_settings_that_contradict_each_other_are_told_in_one_line(
+    variables: dict[str, str | None],
+    setting: str,
+    fault: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in ({"prometheus_url": URL} | variables).items():
+        if value is not None:
+            monkeypatch.setenv(PREFIX + name.upper(), value)
+    assert (main(["run"]), *capsys.readouterr()) == (2, "", complaint(setting, fault))
+
+
+@pytest.mark.parametrize(
+    ("flags", "targets", "query"),
+    [
+        pytest.param({"prometheus_url": "http://a"}, ("http://a",), ("http://a",), id="one URL for both"),
+        pytest.param({"prometheus_url": "http://a,http://b,http://a/"}, ("http://a", "http://b"),
+                     ("http://a", "http://b"), id="replicas, each once"),
+        pytest.param({"prometheus_url": "http://a", "query_url": "http://q"}, ("http://a",), ("http://q",),
+                     id="another one for queries"),
+        pytest.param({"prometheus_url": "http://a", "targets_url": "http://t"}, ("http://t",), ("http://a",),
+                     id="another one for targets"),
+        pytest.param({"targets_url": "http://t", "query_url": "http://q"}, ("http://t",), ("http://q",),
+                     id="one for each"),
+        pytest.param({"query_url": "http://q", "health_from": "up"}, (), ("http://q",), id="queries alone"),
+    ],
+)  # fmt: skip
+def test_health_and_readings_can_come_from_different_urls(
+    flags: dict[str, str], targets: tuple[str, ...], query: tuple[str, ...]
+) -> None:
+    source = load(flags).source
+    assert (source.targets, source.query) == (targets, query)
+
+
+def test_no_secret_is_part_of_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}PROMETHEUS_PASSWORD", "s3cret")
+    urls = {"targets_url": "http://t:s3cret@h", "query_url": "http://t:s3cret@h"}
+    for flags in (
+        {"prometheus_url": URL, "prometheus_username": "u", "prometheus_headers": '{"X-Key": "s3cret"}'},
+        {"prometheus_url": "http://u:s3cret@h", **urls},
+    ):
+        if "prometheus_username" not in flags:
+            monkeypatch.delenv(f"{PREFIX}PROMETHEUS_PASSWORD")
+        settings = load(flags)
+        assert "s3cret" in str([settings.source.access.password, *settings.source.query])
+        assert "s3cret" not in f"{settings!r} {settings} {settings.source!r}"
+
+
+@pytest.mark.parametrize("what", ["token_file", "password_file", "ca_file", "cert_file"])
+def test_a_file_that_holds_something_else_is_told_before_anything_is_asked(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"\xff s3cret")
+    faults = {
+        "token_file": f"{file} is no text",
+        "password_file": f"{file} is no text",
+        "ca_file": f"{file} holds no certificates that can be used: NO_CERTIFICATE_OR_CRL_FOUND",
+        "cert_file": f"{file} and {file} are no certificate and its key: not PEM",
+    }
+    company = {"password_file": ["--prometheus-username=u"], "cert_file": [f"--prometheus-key-file={file}"]}
+    code = main(["run", f"--prometheus-url={URL}", f"--prometheus-{what.replace('_', '-')}={file}",
+                 *company.get(what, [])])  # fmt: skip
+    assert (code, *capsys.readouterr()) == (2, "", complaint(f"prometheus_{what}", faults[what]))
 
 
 def test_a_bad_setting_of_a_plan_is_told_before_its_files_are_read(capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,6 +385,18 @@ def test_help_names_every_setting_with_its_default(
         (flag, default)
         for flag, default in [
             ("--prometheus-url", "needed"),
+            ("--targets-url", "default none"),
+            ("--query-url", "default none"),
+            ("--health-from", "default auto"),
+            ("--prometheus-username", "default none"),
+            ("--prometheus-password-file", "default none"),
+            ("--prometheus-token-file", "default none"),
+            ("--prometheus-ca-file", "default none"),
+            ("--prometheus-cert-file", "default none"),
+            ("--prometheus-key-file", "default none"),
+            ("--prometheus-headers", "default none"),
+            ("--prometheus-insecure", "default false"),
+            ("--prometheus-proxy", "default false"),
             ("--poll-seconds", "default 5"),
             ("--telemetry-seconds", "default 30"),
             ("--target-ports", "default 9182,9183"),
@@ -256,7 +405,7 @@ def test_help_names_every_setting_with_its_default(
             ("--valid-for-seconds", "default 180"),
             ("--profiles-file", "default none"),
             ("--listen", "default 127.0.0.1:8080"),
-            ("--serve-topology", "default True"),
+            ("--serve-topology", "default true"),
             ("--log-format", "default text"),
         ]
         if flag not in left_out
