@@ -30,7 +30,7 @@ down: $(BIN)/python ## End the lab in the background
 
 .PHONY: test
 test: lint build ## Run everything that has to pass: style, types, imports, all tests
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile --quiet
 
 .PHONY: soak
 soak: install build ## Try faults for as long as they were reported, and kill the operator 200 times (an hour or so)

@@ -1,10 +1,10 @@
 """The next status of a GpuNode."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 
-from controller import conditions, matching, phases, readings
+from controller import conditions, phases, readings
 from controller.conditions import MESSAGE_LIMIT, State, truth
 from controller.facts import (
     ConditionStatus,
@@ -19,6 +19,7 @@ from controller.facts import (
     TargetHealth,
     TargetStatus,
 )
+from controller.matching import Finding
 from controller.names import Condition, Reason
 from controller.phases import Evidence, Verdict
 from controller.stopwatch import Stopwatch
@@ -31,6 +32,8 @@ Prometheus reports a target as up some milliseconds before that scrape's series 
 
 TARGETS_LIMIT = 64
 """How many targets a status lists. This limit, and those of its texts, are the CRD's: beyond, no status is taken."""
+
+_TARGET_MISSING = "targetMissing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +50,25 @@ class Assessment:
 class View:
     """What all cards are judged by in a pass."""
 
-    seen: matching.Index | SourceFailure
+    seen: Mapping[str, Finding] | SourceFailure
+    """By the GpuNode's uid."""
     policy: Policy
     watch: Stopwatch
     recovered_seconds: float = inf
     """For how long Prometheus has been believed again after a failure."""
+    queryable: bool = True
+    """Whether series can be had at all; where not, cards count as having some."""
+    source: str = ""
+    """Where health and readings are known from."""
+    at_services: Mapping[tuple[str, int], Sequence[Target]] = field(default_factory=dict)
+    """The targets at each service's host and port."""
 
 
-def assess(node: GpuNode, view: View, *, suspected: bool) -> Assessment:
+def assess(node: GpuNode, view: View, *, suspected_seconds: float) -> Assessment:
     """Judge a card and make its status of that.
 
     A judgement that is only held leaves the status as it stands, unless the declaration has changed since.
+    `suspected_seconds` is for how long the card has been a suspect, 0 where it is none yet.
     """
     spec, last, watch = node.spec, node.status, view.watch
     if spec is None:
@@ -68,36 +79,42 @@ def assess(node: GpuNode, view: View, *, suspected: bool) -> Assessment:
         verdict = phases.hold(spec, last, Reason.SOURCE_UNAVAILABLE, view.seen.message)
         return Assessment(_held(node, verdict, (), watch))
 
-    targets = view.seen.targets(spec, view.policy.target_ports)
-    samples = view.seen.samples(targets, spec.card)
+    found = view.seen[node.uid]
+    targets = found.match.targets
     evidence = Evidence(
         targets=targets,
-        has_series=bool(samples),
-        missing_seconds=missing,
+        has_series=bool(found.samples) or not view.queryable,
+        missing=found.missing,
+        rivals=found.match.rivals,
+        others=found.others,
+        missing_seconds=missing or 0,
         grace_seconds=view.policy.target_missing_seconds,
     )
-    verdict = phases.judge(spec, last, evidence)
-    if wait := _confirmation_seconds(verdict, last, targets, view.recovered_seconds, suspected=suspected):
+    verdict = phases.claimed_by(found.owner) if found.owner else phases.judge(spec, last, evidence)
+    if found.note:
+        verdict = replace(verdict, message=f"{verdict.message}; {found.note}")
+    if wait := _wait_seconds(verdict, last, targets, view.recovered_seconds, suspected_seconds=suspected_seconds):
         held = phases.hold(spec, last, verdict.reason, verdict.message)
         suspect = verdict.reason is Reason.METRICS_MISSING
         return Assessment(_held(node, held, targets, watch), suspect=suspect, look_again=wait)
     if not verdict.current:
         return Assessment(_held(node, verdict, targets, watch))
-    values = readings.read(samples) if verdict.health is Health.ONLINE else Readings()
+    values = readings.read(found.samples, view.policy.profiles) if verdict.health is Health.ONLINE else Readings()
     status = _status(node, verdict, targets, values, watch)
-    if verdict.reason is Reason.TARGET_MISSING and verdict.phase is Phase.ONLINE:
-        left = view.policy.target_missing_seconds - _seconds_missing(node.uid, status, watch)
-        return Assessment(status, look_again=left)
+    if not targets and verdict.phase is Phase.ONLINE:
+        if missing is None:
+            watch.start(node.uid, _TARGET_MISSING)
+        return Assessment(status, look_again=view.policy.target_missing_seconds - (missing or 0))
     return Assessment(status)
 
 
-def _confirmation_seconds(
+def _wait_seconds(
     verdict: Verdict,
     last: GpuNodeStatus | None,
     targets: Sequence[Target],
     recovered_seconds: float,
     *,
-    suspected: bool,
+    suspected_seconds: float,
 ) -> float:
     """Return in how many seconds to look again before a worse verdict counts; 0 where it counts now.
 
@@ -108,8 +125,8 @@ def _confirmation_seconds(
     scrape_seconds = max((target.scrape_seconds for target in targets), default=0)
     if recovered_seconds < scrape_seconds:
         return scrape_seconds - recovered_seconds
-    unconfirmed = verdict.reason is Reason.METRICS_MISSING and last.phase is Phase.ONLINE and not suspected
-    return CONFIRM_SECONDS if unconfirmed else 0
+    lost_series = verdict.reason is Reason.METRICS_MISSING and last.phase is Phase.ONLINE
+    return max(CONFIRM_SECONDS - suspected_seconds, 0) if lost_series else 0
 
 
 def quiet(last: GpuNodeStatus, fresh: GpuNodeStatus) -> GpuNodeStatus:
@@ -134,11 +151,12 @@ def _without_errors(targets: Sequence[TargetStatus]) -> list[TargetStatus]:
     return [replace(target, last_error="") for target in targets]
 
 
-def _seconds_missing(uid: str, status: GpuNodeStatus | None, watch: Stopwatch) -> float:
-    matched = conditions.find(status.conditions, Condition.TARGET_MATCHED) if status else None
+def _seconds_missing(uid: str, last: GpuNodeStatus | None, watch: Stopwatch) -> float | None:
+    """Return for how long no target has matched; None where the last status says that one does."""
+    matched = conditions.find(last.conditions, Condition.TARGET_MATCHED) if last else None
     if matched and matched.status is ConditionStatus.FALSE:
-        return watch.seconds_since(uid, "targetMissing", matched.last_transition_time)
-    return 0
+        return watch.seconds_since(uid, _TARGET_MISSING, matched.last_transition_time)
+    return None
 
 
 def _held(node: GpuNode, verdict: Verdict, targets: Sequence[Target], watch: Stopwatch) -> GpuNodeStatus:
@@ -146,7 +164,8 @@ def _held(node: GpuNode, verdict: Verdict, targets: Sequence[Target], watch: Sto
     if last is None:
         return _status(node, verdict, targets, Readings(), watch)
     # A target that is back, though not scraped yet, ends the time without one: the next absence has its own.
-    returned = bool(targets) and last.reason is Reason.TARGET_MISSING
+    matched = conditions.find(last.conditions, Condition.TARGET_MATCHED)
+    returned = bool(targets) and not (matched and matched.status is ConditionStatus.TRUE)
     if last.observed_generation == node.generation and not returned:
         return last
     status = _status(node, verdict, targets, Readings(), watch)
@@ -159,6 +178,7 @@ def _status(
     last = node.status
     return GpuNodeStatus(
         observed_generation=node.generation,
+        model=node.model,
         phase=verdict.phase,
         health=verdict.health,
         reason=verdict.reason,
@@ -187,7 +207,7 @@ def _states(node: GpuNode, verdict: Verdict, targets: Sequence[Target]) -> dict[
         matched = State(ConditionStatus.UNKNOWN, verdict.reason)
     elif verdict.current:
         ready = State(ConditionStatus.TRUE, Reason.CURRENT)
-        matched = State(truth(bool(targets)), Reason.TARGET_FOUND if targets else Reason.TARGET_MISSING)
+        matched = State(truth(bool(targets)), Reason.TARGET_FOUND if targets else verdict.reason)
     else:
         ready = State(ConditionStatus.UNKNOWN, verdict.reason, verdict.message)
         old = conditions.find(node.status.conditions, Condition.TARGET_MATCHED) if node.status else None

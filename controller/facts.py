@@ -15,10 +15,12 @@ from typing import Annotated, NamedTuple
 from annotated_types import Ge, Le, MaxLen, MinLen
 
 from controller import names
+from controller.exporters import Profile
 
 Label = Annotated[str, MaxLen(1024)]
 Labels = Annotated[Mapping[str, Label], MaxLen(16)]
 Port = Annotated[int, Ge(1), Le(65535)]
+Host = Annotated[str, MinLen(1), MaxLen(253)]
 
 
 class Health(StrEnum):
@@ -72,6 +74,15 @@ class TargetHealth(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Operator(StrEnum):
+    """How a label is held against values, as Kubernetes spells it."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
 class ConditionStatus(StrEnum):
     """Whether a condition holds, as Kubernetes spells it."""
 
@@ -108,6 +119,8 @@ class Target(NamedTuple):
     """How often it is scraped; Prometheus' own default where it does not say."""
     stale: bool = False
     """It has not been scraped for several intervals: what is known of it is old."""
+    discovered: Mapping[str, str] = {}
+    """The labels from before relabelling that can say on which host it is, where Prometheus still has them."""
 
 
 class Sample(NamedTuple):
@@ -116,6 +129,8 @@ class Sample(NamedTuple):
     name: str
     labels: Mapping[str, str]
     value: float
+    profile: Profile | None = None
+    """The exporter that `readings.recognise` found it to come from; before, and without one, it says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +141,10 @@ class Survey:
     samples: tuple[Sample, ...]
     partial: str = ""
     """What the answer says that it lacks, if it does."""
+    queryable: bool = True
+    """Whether series can be asked for: not of a Prometheus agent, which keeps none."""
+    source: str = ""
+    """Where health and readings come from, in a sentence for status and log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +172,12 @@ class TargetSelector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardSelector:
-    """Which series of those targets are a card's."""
+    """Which series of those targets are a card's: those that carry all that is given."""
 
+    uuid: Annotated[str, MinLen(1), MaxLen(128)] | None = None
+    pci_address: Annotated[str, MinLen(1), MaxLen(32)] | None = None
+    index: Annotated[int, Ge(0), Le(1023)] | None = None
+    model: Annotated[str, MinLen(1), MaxLen(128)] | None = None
     match_labels: Labels | None = None
 
 
@@ -162,7 +185,7 @@ class CardSelector:
 class GpuNodeSpec:
     """A declared card."""
 
-    host: Annotated[str, MinLen(1), MaxLen(253)]
+    host: Host
     vram_gb: Annotated[int, Ge(1), Le(16384)]
     model: Annotated[str, MinLen(1), MaxLen(128)] | None = None
     expected_offline: bool = False
@@ -200,6 +223,8 @@ class Readings:
     gpu_load_pct: float | None = None
     gpu_power_w: float | None = None
     gpu_fan_rpm: float | None = None
+    gpu_fan_pct: float | None = None
+    """Of the fan's top speed; few exporters have both."""
     gpu_memory_used_gb: float | None = None
     """In units of 2^30 bytes, as makers count a card's memory and `vram_gb` does."""
 
@@ -209,6 +234,8 @@ class GpuNodeStatus(Readings):
     """What is judged of a card."""
 
     observed_generation: int
+    model: str | None = None
+    """The card's name as people say it; None where an older operator wrote this."""
     phase: Phase
     health: Health
     reason: names.Reason
@@ -228,7 +255,10 @@ class GpuNode:
     spec: GpuNodeSpec | None
     """None where the stored spec cannot be read; `problem` then says why."""
     problem: str = ""
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     status: GpuNodeStatus | None = None
+    created: datetime | None = None
+    """When the API server took it in; None for a manifest."""
 
     @property
     def model(self) -> str:
@@ -240,10 +270,39 @@ class GpuNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelRequirement:
+    """One of a selector's `matchExpressions`."""
+
+    key: Annotated[str, MinLen(1), MaxLen(317)]
+    operator: Operator
+    values: Annotated[tuple[Annotated[str, MaxLen(63)], ...], MaxLen(32)] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSelector:
+    """Which objects belong, by their labels; all requirements must hold."""
+
+    match_labels: Annotated[Mapping[str, Annotated[str, MaxLen(63)]], MaxLen(32)] | None = None
+    match_expressions: Annotated[tuple[LabelRequirement, ...], MaxLen(32)] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSpec:
+    """A scrape target beside the cards', such as a gateway's."""
+
+    name: Annotated[str, MinLen(1), MaxLen(63)]
+    host: Host
+    port: Port
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeTopologySpec:
     """What a person may ask of a topology."""
 
+    selector: LabelSelector | None = None
+    """Which cards belong; None for all."""
     stabilization_seconds: Annotated[int, Ge(0), Le(3600)] = 30
+    services: Annotated[tuple[ServiceSpec, ...], MaxLen(64)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +316,7 @@ class Degradation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuEntry:
-    """A card in one of a topology's four lists; readings only where it is online."""
+    """A card in one of a topology's four lists."""
 
     name: str
     model: str
@@ -265,15 +324,22 @@ class GpuEntry:
     vram_gb: int | None = None
     status: Phase
     expected_offline: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveGpu(GpuEntry):
+    """A card that is online, with its readings."""
+
     gpu_temp_c: float | None = None
     gpu_load_pct: float | None = None
     gpu_power_w: float | None = None
     gpu_fan_rpm: float | None = None
+    gpu_fan_pct: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """The lengths of the four lists, and their sum."""
+    """How many cards there are of each kind, whether their list shows them all or not, and the sum."""
 
     total: int = 0
     active: int = 0
@@ -289,8 +355,24 @@ class Transition:
     from_: Mode | None = None
     """None for a topology's first mode."""
     to: Mode
+    level: Annotated[int, Ge(0), Le(2)] | None = None
+    """The degradation level of `to`; None where an older operator wrote this."""
     at: datetime
     reason: names.Reason
+    cards: tuple[str, ...] = ()
+    """The names of the cards that made it so, sorted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceStatus:
+    """A service's health."""
+
+    name: str
+    host: str
+    port: int
+    health: Health
+    message: str = ""
+    """Why it is not online."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,17 +382,25 @@ class RuntimeTopologyStatus:
     observed_generation: int
     mode: Mode | None = None
     degradation: Degradation | None = None
-    active_gpus: tuple[GpuEntry, ...] = ()
+    active_gpus: tuple[ActiveGpu, ...] = ()
     inventory_gpus: tuple[GpuEntry, ...] = ()
     unexpected_down: tuple[GpuEntry, ...] = ()
     unknown_gpus: tuple[GpuEntry, ...] = ()
     counts: Counts
+    truncated: bool = False
+    """A list does not show all of its cards."""
     active_vram_gb: int = 0
+    services: tuple[ServiceStatus, ...] = ()
     last_transition_time: datetime | None = None
     """Of the mode."""
     pending_mode: Mode | None = None
     hold_until: datetime | None = None
+    pending_cards: tuple[str, ...] = ()
+    """The names of the cards that made a change pending, sorted."""
     transitions: tuple[Transition, ...] = ()
+    observed_at: datetime | None = None
+    """When the operator last vouched for all this."""
+    valid_for_seconds: int | None = None
     conditions: tuple[Condition, ...] = ()
 
 
@@ -322,6 +412,8 @@ class RuntimeTopology:
     uid: str
     generation: int
     spec: RuntimeTopologySpec
+    problem: str = ""
+    """Why the stored spec cannot be read; `spec` then holds nothing but defaults."""
     status: RuntimeTopologyStatus | None = None
 
 
@@ -337,13 +429,30 @@ class World:
     observation: Observation
 
 
+HOST_LABELS = (
+    "host",
+    "hostname",
+    "Hostname",
+    "node",
+    "nodename",
+    "__meta_kubernetes_pod_node_name",
+    "__meta_kubernetes_node_name",
+)
+"""Labels of a target that people and exporters give the name of its host."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The operator's settings as far as rules need them."""
 
+    profiles: tuple[Profile, ...]
+    """The known exporters, by falling precedence."""
     target_ports: tuple[int, ...] = (9182, 9183)
+    host_labels: tuple[str, ...] = HOST_LABELS
+    """Labels of a target whose value is the name of its host."""
     target_missing_seconds: float = 60
     telemetry_seconds: float = 30
+    valid_for_seconds: int = 180
 
 
 TargetKey = tuple[str, str, str]
@@ -356,6 +465,8 @@ class Trust:
 
     known: AbstractSet[TargetKey] = frozenset()
     """The targets of the last answer that was believed."""
+    spoke: AbstractSet[tuple[str, str]] = frozenset()
+    """Job and instance of every series in that answer."""
     up_at: Mapping[TargetKey, float] = dataclasses.field(default_factory=dict)
     """When each target was last seen up, on our own monotonic clock."""
     scrapes: Mapping[TargetKey, tuple[str, float]] = dataclasses.field(default_factory=dict)
@@ -375,8 +486,8 @@ class Memory:
     """When a stamp in status was made, on the monotonic clock; by object uid, what is stamped, and the stamp."""
     written: Mapping[str, float] = dataclasses.field(default_factory=dict)
     """When an object's readings and texts were last handed out for writing, by uid."""
-    suspects: frozenset[str] = frozenset()
-    """The uids of online cards whose series were missing for the first time in the last pass."""
+    suspects: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """Since when the series of online cards have been missing without another look that confirms it, by uid."""
     trust: Trust | None = None
     """None before the first pass."""
 

@@ -4,17 +4,22 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 import aiohttp
 import kubernetes.aio as kubernetes
+import yaml
 from kubernetes.aio.client import ApiException
 
 from controller import facts, names, resources
 from controller.facts import Event, GpuNode, GpuNodeStatus, RuntimeTopology, RuntimeTopologyStatus
+from controller.texts import bounded
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +31,7 @@ RETRY_AFTER_LIMIT = 20
 
 _TEXT_LIMIT = 300
 _MERGE_PATCH = "application/merge-patch+json"
+_NO_KUBECONFIG = (kubernetes.config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError)
 _FAILURES = (ApiException, aiohttp.ClientError, TimeoutError, OSError, ValueError)  # the last for garbled answers
 _RENEW_SECONDS = 60.0
 _EVENT_NAMESPACE = "default"  # where the API server wants events about objects without a namespace
@@ -60,11 +66,25 @@ async def connect() -> kubernetes.client.Configuration:
     configuration = kubernetes.client.Configuration()
     try:
         await _load(configuration)
-    except (kubernetes.config.ConfigException, OSError, ValueError) as error:
-        raise KubeConfigError(
-            f"No Kubernetes cluster is configured (KUBECONFIG, or run it as a pod): {error}"
-        ) from None
+    except _NO_KUBECONFIG as error:
+        why = f"{_kubeconfig()!r} is no kubeconfig" if isinstance(error, TypeError) else error
+        text = f"No Kubernetes cluster is configured (KUBECONFIG, or run it as a pod): {why}"
+        raise KubeConfigError(bounded(text, _TEXT_LIMIT)) from None
     return configuration
+
+
+def _kubeconfig() -> str:
+    return os.environ.get("KUBECONFIG", "~/.kube/config")
+
+
+def _any_exists(files: str) -> bool:
+    return any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file)
+
+
+async def list_nodes() -> tuple[GpuNode, ...]:
+    """Return the GpuNodes of the cluster that `connect` finds, by name; raise ApiError or KubeConfigError."""
+    async with Kube(await connect()) as kube:
+        return await kube.nodes()
 
 
 def renew(configuration: kubernetes.client.Configuration) -> None:
@@ -86,7 +106,7 @@ class _Renewal:
         self.due = time.monotonic() + _RENEW_SECONDS
         try:
             await _load(configuration)
-        except (kubernetes.config.ConfigException, OSError, ValueError) as error:
+        except _NO_KUBECONFIG as error:
             logger.warning("The credentials for the API server stay, as they cannot be read anew: %s", error)
             configuration.refresh_api_key_hook = self  # type: ignore[assignment]
 
@@ -94,8 +114,10 @@ class _Renewal:
 async def _load(configuration: kubernetes.client.Configuration) -> None:
     if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
         kubernetes.config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    elif not _any_exists(_kubeconfig()):  # the client only warns of that, and then complains about an empty file
+        raise FileNotFoundError(f"there is no file {_kubeconfig()!r}")
     else:
-        await kubernetes.config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        await kubernetes.config.load_kube_config(_kubeconfig(), client_configuration=configuration)  # type: ignore[no-untyped-call]
     configuration.refresh_api_key_hook = _Renewal()  # type: ignore[assignment] # the client has no type for it
 
 
@@ -210,7 +232,7 @@ class Kube:
         except _FAILURES as error:
             shelf.stale = True
             raise self._failed(error, f"patch {plural}/status of {name}") from None
-        shelf.put(written)
+        shelf.put(written, status)
 
     async def post(self, kind: str, target: GpuNode | RuntimeTopology, event: Event, now: facts.Instant) -> None:
         """Post an event that `kubectl describe` shows on the object."""
@@ -266,14 +288,30 @@ class _Shelf(Generic[Kind]):
         self.stored: dict[str, resources.Json] = {}
         self.parsed: dict[str, Kind] = {}
 
-    def put(self, resource: resources.Json) -> None:
+    def put(self, resource: resources.Json, status: GpuNodeStatus | RuntimeTopologyStatus | None = None) -> None:
+        """Keep an object; with the status that was written, where an older CRD may have dropped a part of it.
+
+        What it dropped must not look like a change, or it would be written again and again.
+        """
         name = resource["metadata"]["name"]
-        self.stored[name], self.parsed[name] = resource, self._parse(resource)
+        parsed: Any = self._parse(resource)
+        self.stored[name], self.parsed[name] = resource, replace(parsed, status=status) if status else parsed
 
     def replace(self, listed: Iterable[resources.Json]) -> None:
+        """Keep these objects alone; one that has not changed stays as it was read."""
         stored = {resource["metadata"]["name"]: resource for resource in listed}
-        self.parsed = {name: self._parse(resource) for name, resource in stored.items()}
+        self.parsed = {
+            name: self.parsed[name]
+            if name in self.stored and _identity(self.stored[name]) == _identity(resource)
+            else self._parse(resource)
+            for name, resource in stored.items()
+        }
         self.stored = stored
+
+
+def _identity(resource: resources.Json) -> tuple[str, str]:
+    metadata = resource["metadata"]
+    return metadata["uid"], metadata["resourceVersion"]
 
 
 def _translated(error: Exception, doing: str) -> ApiError:
@@ -295,6 +333,15 @@ def _message(error: ApiException) -> str:
     """Return what the API server says in its Status object, or the answer as it is."""
     body = str(error.body)
     try:
-        return str(json.loads(body)["message"])[:_TEXT_LIMIT]
+        return bounded(str(json.loads(body)["message"]), _TEXT_LIMIT)
     except (ValueError, LookupError, TypeError):
-        return " ".join(body.split())[:_TEXT_LIMIT]
+        return bounded(body, _TEXT_LIMIT)
+
+
+@contextmanager
+def translating(doing: str) -> Iterator[None]:
+    """Turn what a request within raises into the one of ApiError's kinds that it is."""
+    try:
+        yield
+    except _FAILURES as error:
+        raise _translated(error, doing) from None

@@ -46,12 +46,8 @@ def read(sources: Iterable[str]) -> Declared:
             faults.append(f"{what}: apiVersion must be {names.API_VERSION}, but it is {resource.get('apiVersion')}")
         elif name in (nodes if kind == names.GPU_NODE else topologies):
             faults.append(f"{what}: it is declared twice")
-        elif kind == names.RUNTIME_TOPOLOGY:
-            topologies[name] = resources.parse_topology(_as_created(resource))
-        else:
-            nodes[name] = node = resources.parse_node(_as_created(resource))
-            if node.problem:
-                faults.append(f"{what}: {node.problem}")
+        elif problem := _declare(resource, nodes, topologies):
+            faults.append(f"{what}: {problem}")
     if faults:
         raise ManifestError("\n".join(faults))
     return Declared(
@@ -59,10 +55,23 @@ def read(sources: Iterable[str]) -> Declared:
     )
 
 
+def _declare(resource: dict[str, Any], nodes: dict[str, GpuNode], topologies: dict[str, RuntimeTopology]) -> str:
+    """Add what a manifest declares; return why it cannot be read, if so."""
+    created = _as_created(resource)
+    if resource["kind"] == names.RUNTIME_TOPOLOGY:
+        topology = resources.parse_topology(created)
+        topologies[topology.name] = topology
+        return topology.problem
+    node = resources.parse_node(created)
+    nodes[node.name] = node
+    return node.problem
+
+
 def _as_created(resource: dict[str, Any]) -> dict[str, Any]:
     """Return a manifest as the API server takes in a new object: with an identity of its own, and without status."""
-    name = resource["metadata"]["name"]
-    return {"metadata": {"name": name, "uid": name, "generation": 1}, "spec": resource.get("spec") or {}}
+    metadata = resource["metadata"]
+    identity = {"name": metadata["name"], "uid": metadata["name"], "generation": 1, "labels": metadata.get("labels")}
+    return {"metadata": identity, "spec": resource.get("spec") or {}}
 
 
 def _resources(sources: Iterable[str], faults: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from datetime import UTC, datetime
 
 from controller import names
+from controller.board import Board
 from controller.decisions import decide
 from controller.facts import (
     Decision,
@@ -30,8 +31,8 @@ BURST_SECONDS = 0.7
 """How long a burst may go on before it is taken in anyway."""
 RELIST_SECONDS = 20.0
 """How often everything is listed even though no watch has shown a change, so that deaf watches cost no more."""
-RETRY_SECONDS = 5.0
-"""How soon an API server in trouble is asked again at the latest, however rarely Prometheus is."""
+RETRY_SECONDS = (1.0, 5.0)
+"""How soon an API server in trouble is asked again, first and, twice as late each time, at the latest."""
 WRITES_IN_FLIGHT = 32
 
 
@@ -43,23 +44,24 @@ def read_clocks() -> Instant:
 class Reconciler:
     """Passes, one at a time: at each poll, when time changes the outcome, and soon after it is woken."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts that the loop holds together
         self,
         kube: Kube,
         prometheus: Prometheus,
         policy: Policy,
         poll_seconds: float,
+        board: Board,
         clocks: Callable[[], Instant] = read_clocks,
     ) -> None:
         self._kube, self._prometheus = kube, prometheus
-        self._policy, self._poll, self._clocks = policy, poll_seconds, clocks
+        self._policy, self._poll, self._board, self._clocks = policy, poll_seconds, board, clocks
         self._memory = Memory()
         self.in_touch = asyncio.Event()
         """Set while the API server lists both kinds."""
         self._wake = asyncio.Event()
         self._listed = float("-inf")
         self._leave_alone_until = float("-inf")
-        self._said = ""
+        self._troubles = 0
         self._events: asyncio.Queue[tuple[str, GpuNode | RuntimeTopology, Event]] = asyncio.Queue(maxsize=10_000)
 
     def wake(self) -> None:
@@ -82,12 +84,16 @@ class Reconciler:
             world = await self._gather()
             decision = decide(world, self._memory, self._clocks(), self._policy)
             self._memory = decision.memory
+            self._show(world, decision)
             await self._apply(decision)
         except ApiError as error:
-            self._say(str(error))
+            self._end_pass(str(error))
             self._kube.distrust()
             self._leave_alone_until = self._clocks().mono + error.retry_after_seconds
-            return min(self._poll, RETRY_SECONDS)
+            self._troubles += 1
+            first, latest = RETRY_SECONDS
+            return min(self._poll, latest, first * 2.0 ** min(self._troubles - 1, 10))
+        self._troubles = 0
         return min(self._poll, self._poll if decision.look_again is None else decision.look_again + 0.01)
 
     async def _gather(self) -> World:
@@ -129,7 +135,7 @@ class Reconciler:
         if attempts.trouble:
             raise attempts.trouble
         more = f" (and {len(attempts.refused) - 1} more)" if len(attempts.refused) > 1 else ""
-        self._say(f"{attempts.refused[0]}{more}" if attempts.refused else "")
+        self._end_pass(f"{attempts.refused[0]}{more}" if attempts.refused else "")
 
     async def _write(self, change: TopologyChange | NodeChange, attempts: "_Attempts") -> None:
         target: GpuNode | RuntimeTopology
@@ -172,13 +178,18 @@ class Reconciler:
             except TimeoutError:
                 return
 
-    def _say(self, trouble: str) -> None:
+    def _show(self, world: World, decision: Decision) -> None:
+        statuses = {topology.name: topology.status for topology in world.topologies}
+        statuses |= {change.topology.name: change.status for change in decision.topologies}
+        self._board.show({name: status for name, status in statuses.items() if status})
+
+    def _end_pass(self, trouble: str) -> None:
         """Log trouble with the API server once, and its end."""
-        if trouble and trouble != self._said:
+        if trouble and trouble != self._board.trouble:
             logger.warning("%s", trouble)
-        elif self._said and not trouble:
+        elif self._board.trouble and not trouble:
             logger.info("The API server takes requests again")
-        self._said = trouble
+        self._board.end_pass(trouble)
 
 
 class _Attempts:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import is_dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -23,13 +24,14 @@ _SPEC = ConfigDict(alias_generator=_alias, extra="forbid", strict=True)
 
 for _type in vars(facts).values():
     if is_dataclass(_type) and isinstance(_type, type):
-        is_spec = _type.__name__.endswith(("Spec", "Selector"))
+        is_spec = _type.__name__.endswith(("Spec", "Selector", "Requirement"))
         _type.__pydantic_config__ = _SPEC if is_spec else _STATUS  # type: ignore[attr-defined]
 
 NODE_SPEC = TypeAdapter(facts.GpuNodeSpec)
 NODE_STATUS = TypeAdapter(facts.GpuNodeStatus)
 TOPOLOGY_SPEC = TypeAdapter(facts.RuntimeTopologySpec)
 TOPOLOGY_STATUS = TypeAdapter(facts.RuntimeTopologyStatus)
+_CREATED = TypeAdapter(datetime | None)
 
 
 def parse_node(resource: Json) -> GpuNode:
@@ -45,22 +47,25 @@ def parse_node(resource: Json) -> GpuNode:
         generation=metadata.get("generation", 0),
         spec=spec,
         problem=problem,
+        labels=metadata.get("labels") or {},
         status=_parse_status(NODE_STATUS, resource),
+        created=_CREATED.validate_python(metadata.get("creationTimestamp")),
     )
 
 
 def parse_topology(resource: Json) -> RuntimeTopology:
-    """Read a RuntimeTopology; what cannot be read of its spec counts as not given."""
-    metadata, window = resource["metadata"], (resource.get("spec") or {}).get("stabilizationSeconds")
+    """Read a RuntimeTopology; a spec that cannot be read is said to be a problem and raises nothing."""
+    metadata, spec, problem = resource["metadata"], facts.RuntimeTopologySpec(), ""
     try:
-        spec = TOPOLOGY_SPEC.validate_json(_dump({} if window is None else {"stabilizationSeconds": window}))
-    except ValidationError:
-        spec = facts.RuntimeTopologySpec()
+        spec = TOPOLOGY_SPEC.validate_json(_dump(resource.get("spec") or {}))
+    except ValidationError as error:
+        problem = explain(error)
     return RuntimeTopology(
         name=metadata["name"],
         uid=metadata.get("uid", ""),
         generation=metadata.get("generation", 0),
         spec=spec,
+        problem=problem,
         status=_parse_status(TOPOLOGY_STATUS, resource),
     )
 

@@ -28,7 +28,7 @@ class Stopwatch:
     def seconds_since(self, uid: str, what: str, at: datetime) -> float:
         """Return how long ago a stamp was made.
 
-        A stamp is remembered if it is asked for in the pass that makes it, and in each pass after.
+        A stamp is remembered if it was started in the pass that made it, and is asked for in each pass after.
         """
         mark = (uid, what, at)
         made = self._old.get(mark)
@@ -36,6 +36,10 @@ class Stopwatch:
             made = self._now.mono - max((self._now.wall - at).total_seconds() - STAMP_SECONDS, 0)
         self.marks[mark] = made
         return self._now.mono - made
+
+    def start(self, uid: str, what: str) -> None:
+        """Remember this moment's stamp as made now, also where the wall clock has shown the same second before."""
+        self.marks[uid, what, self.stamp] = self._now.mono
 
     def stamp_in(self, seconds: float) -> datetime:
         """Return the stamp of a moment to come, not before it."""

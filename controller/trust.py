@@ -4,7 +4,6 @@ A fault of the source must not look like a fault of the fleet. Everything here i
 be true: a doubt that lasts is given up, and what the answer says then counts.
 """
 
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
@@ -26,7 +25,7 @@ def weigh(observation: Observation, trust: Trust, gpu_hosts: AbstractSet[str], n
 
     An answer is not believed, for DOUBT_SECONDS at most, if
 
-    - it says itself that a part is missing
+    - it says itself that a part is missing, and something is missing that was there a moment ago
     - nothing in it has been scraped for several intervals
     - of several targets most are gone at once
     - all targets on the cards' hosts go down at once, and half of the others with them
@@ -43,14 +42,17 @@ def weigh(observation: Observation, trust: Trust, gpu_hosts: AbstractSet[str], n
         for key, target in targets.items()
     }
     survey = replace(observation, targets=tuple(targets.values()))
+    spoke = {(sample.labels.get("job", ""), sample.labels.get("instance", "")) for sample in survey.samples}
     trust = replace(trust, scrapes=scrapes, up_at=up_at)
-    doubt = _doubt(survey, targets, trust, gpu_hosts, now)
+    believing = replace(trust, known=targets.keys(), spoke=spoke, failed=False)
+    lost_at = now if trust.doubted_at is None else trust.doubted_at
+    doubt = _doubt(survey, trust, believing, gpu_hosts, lost_at)
     if doubt is None:
         recovered_at = now if trust.failed else trust.recovered_at
-        return survey, replace(trust, known=targets.keys(), failed=False, doubted_at=None, recovered_at=recovered_at)
+        return survey, replace(believing, doubted_at=None, recovered_at=recovered_at)
     doubted_at = now if trust.doubted_at is None else trust.doubted_at
     if now - doubted_at >= DOUBT_SECONDS:
-        return survey, replace(trust, known=targets.keys(), failed=False, doubted_at=doubted_at)
+        return survey, replace(believing, doubted_at=doubted_at)
     message = f"{doubt.message}; believed after all once that has lasted {DOUBT_SECONDS:g} s"
     return SourceFailure(doubt.reason, message), replace(trust, failed=True, doubted_at=doubted_at)
 
@@ -66,20 +68,19 @@ def _is_stale(target: Target, first_seen: float, now: float) -> bool:
 
 
 def _doubt(
-    survey: Survey, targets: Mapping[TargetKey, Target], trust: Trust, gpu_hosts: AbstractSet[str], now: float
+    survey: Survey, before: Trust, after: Trust, gpu_hosts: AbstractSet[str], lost_at: float
 ) -> SourceFailure | None:
-    if survey.partial:
+    if survey.partial and (before.known - after.known or before.spoke - after.spoke):
         return SourceFailure(Reason.PARTIAL_ANSWER, f"Prometheus says that a part is missing: {survey.partial}")
-    if targets and all(target.stale for target in targets.values()):
-        text = f"Prometheus has scraped none of its {len(targets)} targets for several intervals"
+    if survey.targets and all(target.stale for target in survey.targets):
+        text = f"Prometheus has scraped none of its {len(survey.targets)} targets for several intervals"
         return SourceFailure(Reason.SCRAPES_STOPPED, text)
-    left = len(trust.known & targets.keys())
-    if len(trust.known) > 1 and left < len(trust.known) / 2:
-        text = f"Prometheus knows only {left} of the {len(trust.known)} targets that it had a moment ago"
+    left = len(before.known & after.known)
+    if len(before.known) > 1 and left < len(before.known) / 2:
+        text = f"Prometheus knows only {left} of the {len(before.known)} targets that it had a moment ago"
         return SourceFailure(Reason.TARGETS_VANISHED, text)
     # Targets are scraped one after the other: what went down at once is seen within an interval, not in one pass.
-    lost_at = now if trust.doubted_at is None else trust.doubted_at
-    lately_up = [t for key, t in targets.items() if lost_at - trust.up_at[key] <= 2 * t.scrape_seconds]
+    lately_up = [one for one in survey.targets if lost_at - after.up_at[_key(one)] <= 2 * one.scrape_seconds]
     of_cards = [target for target in lately_up if target.host in gpu_hosts]
     others = [target for target in lately_up if target.host not in gpu_hosts]
     lost = [target for target in others if target.health is TargetHealth.DOWN]

@@ -36,33 +36,39 @@ NODES = {"node-1": State.UP, "node-2": State.DOWN}
 
 def up(context: str | None) -> None:
     """Start the lab in the background, and say what to do with it."""
-    if pid := _running():
-        raise LabError(f"The lab is up already (pid {pid}); `make down` ends it")
-    ensure_free(addresses())
-    shutil.rmtree(_HOME, ignore_errors=True)
-    _HOME.mkdir(mode=0o700)
-    command = [sys.executable, "-m", "lab", "serve", *([f"--context={context}"] if context else [])]
-    with _LOG.open("w") as log:
-        supervisor = subprocess.Popen(
-            command, cwd=_HOME.parent, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
-    try:
-        wait_for("the lab is up", lambda: _READY.exists() or supervisor.poll() is not None, _UP_SECONDS)
-    except BaseException:
-        supervisor.terminate()
-        supervisor.wait(_DOWN_SECONDS)
-        raise
-    if supervisor.poll() is not None:
-        raise LabError(f"The lab did not come up:\n{_LOG.read_text()}")
+    _HOME.mkdir(mode=0o700, exist_ok=True)
+    with _PID.open("a+") as lock:
+        if _is_locked(lock, fcntl.LOCK_EX):
+            raise LabError(f"The lab is up already, or on its way{_by(lock)}; `make down` ends it")
+        ensure_free(addresses())
+        _clear(lock)
+        print("Starting the lab in the background")
+        command = [sys.executable, "-m", "lab", "serve", *([f"--context={context}"] if context else [])]
+        with _LOG.open("w") as log:
+            supervisor = subprocess.Popen(
+                command,
+                cwd=_HOME.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=[lock.fileno()],  # so the lock lasts as long as the lab
+            )
+        try:
+            print(supervisor.pid, file=lock, flush=True)
+            wait_for("the lab is up", lambda: _READY.exists() or supervisor.poll() is not None, _UP_SECONDS)
+        except BaseException:
+            supervisor.terminate()
+            supervisor.wait(_DOWN_SECONDS)
+            raise
+        if supervisor.poll() is not None:
+            raise LabError(f"The lab did not come up:\n{_LOG.read_text().strip()}")
     print(_guide())
 
 
 def serve(context: str | None) -> None:
     """Be the lab until told to end."""
     with ExitStack() as last_first:
-        lock = last_first.enter_context(_PID.open("w"))
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        print(os.getpid(), file=lock, flush=True)
         cluster = open_cluster(_HOME / "cluster", context=context, port=_API_SERVER_PORT)
         last_first.callback(cluster.stop)
         scene = Scene(_HOME, cluster.kubeconfig)
@@ -89,8 +95,10 @@ def down() -> None:
         print("The lab is not up.")
         return
     os.kill(pid, signal.SIGTERM)
-    wait_for("the lab is down", lambda: not _running(), _DOWN_SECONDS)
-    shutil.rmtree(_HOME)
+    wait_for("the lab is down", lambda: _running() != pid, _DOWN_SECONDS)
+    with _PID.open("a+") as lock:
+        if not _is_locked(lock, fcntl.LOCK_EX):  # else the next one is on its way
+            _clear(lock)
     print(f"The lab (pid {pid}) is down.")
 
 
@@ -109,15 +117,36 @@ def _running() -> int | None:
     if not _PID.exists():
         return None
     with _PID.open() as lock:
-        return int(lock.read() or 0) if _is_locked(lock) else None
+        return _pid(lock) if _is_locked(lock, fcntl.LOCK_SH) else None
 
 
-def _is_locked(file: IO[str]) -> bool:
+def _is_locked(file: IO[str], kind: int) -> bool:
+    """Tell whether a lab has the file locked; otherwise it is locked now, until it is closed."""
     try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     return False
+
+
+def _pid(lock: IO[str]) -> int | None:
+    lock.seek(0)
+    return int(lock.read() or 0) or None
+
+
+def _by(lock: IO[str]) -> str:
+    pid = _pid(lock)
+    return f" (pid {pid})" if pid else ""
+
+
+def _clear(lock: IO[str]) -> None:
+    """Delete what a lab before left; the file with the lock stays, because a deleted one would lock nobody out."""
+    lock.truncate(0)
+    for left in _HOME.iterdir():
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
+        elif left != _PID:
+            left.unlink()
 
 
 def _mode(scene: Scene) -> str:

@@ -66,6 +66,10 @@ class ControlPlane:
         """Stop the API server alone."""
         self._api_server.stop()
 
+    def crash_api_server(self) -> None:
+        """End the API server at once; it would wait for whoever watches something."""
+        self._api_server.kill()
+
     def __enter__(self) -> Self:
         return self
 

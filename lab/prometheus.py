@@ -1,8 +1,8 @@
-"""A real Prometheus that scrapes the targets of a file."""
+"""A real Prometheus, or a relative of it, that scrapes the targets of a file."""
 
 import http.client
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Self
 
@@ -24,27 +24,62 @@ scrape_configs:
 """
 
 
+def server(authority: str) -> list[str | Path]:
+    """Return the command of a Prometheus that listens there."""
+    return [*_scraper(authority), "--storage.tsdb.path=data", "--storage.tsdb.retention.time=2h"]
+
+
+def agent(authority: str) -> list[str | Path]:
+    """Return the command of a Prometheus that scrapes, but keeps no series."""
+    return [*_scraper(authority), "--agent", "--storage.agent.path=data"]
+
+
+def victoria_metrics(authority: str) -> list[str | Path]:
+    """Return the command of a single-node VictoriaMetrics, which reads the configuration of Prometheus."""
+    return [tools.VICTORIA_METRICS.built(), *_relative(authority), "-storageDataPath=data", "-retentionPeriod=1d"]
+
+
+def vmagent(authority: str) -> list[str | Path]:
+    """Return the command of VictoriaMetrics' scraper, which keeps no series."""
+    nowhere = "-remoteWrite.url=http://127.0.0.1:9/write"
+    return [tools.VMAGENT.built(), *_relative(authority), nowhere, "-remoteWrite.tmpDataPath=data"]
+
+
+def _relative(authority: str) -> list[str | Path]:
+    return [
+        "-promscrape.config=prometheus.yml",
+        "-promscrape.config.strictParse=false",  # it knows no refresh_interval
+        "-promscrape.fileSDCheckInterval=1s",
+        f"-httpListenAddr={authority}",
+    ]
+
+
+def _scraper(authority: str) -> list[str | Path]:
+    return [
+        tools.prometheus(),
+        "--config.file=prometheus.yml",
+        f"--web.listen-address={authority}",
+        "--scrape.discovery-reload-interval=100ms",  # its own five seconds are long in a demo
+    ]
+
+
 class Prometheus:
     """Own a Prometheus, its data, and its list of targets, all in one folder."""
 
-    def __init__(self, folder: Path, address: Address, *, scrape_seconds: int = 1) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        address: Address,
+        *,
+        scrape_seconds: int = 1,
+        command: Callable[[str], list[str | Path]] = server,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._address = address
         self.watch({})
         (folder / "prometheus.yml").write_text(_CONFIG.format(interval=scrape_seconds))
-        self._process = Process(
-            [
-                tools.prometheus(),
-                "--config.file=prometheus.yml",
-                "--storage.tsdb.path=data",
-                "--storage.tsdb.retention.time=2h",
-                f"--web.listen-address={self.authority}",
-                "--scrape.discovery-reload-interval=100ms",  # its own five seconds are long in a demo
-            ],
-            folder / "prometheus.log",
-            cwd=folder,
-        )
+        self._process = Process(command(self.authority), folder / "prometheus.log", cwd=folder)
 
     @property
     def authority(self) -> str:

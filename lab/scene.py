@@ -71,7 +71,7 @@ class Scene:
         account = self.kubectl.as_account(
             _ACCOUNT, namespace=_NAMESPACE, kubeconfig=self.folder / "operator.kubeconfig"
         )
-        variables = {"PROMETHEUS_URL": self.prometheus.url, "POLL_SECONDS": "1", **settings}
+        variables = {"PROMETHEUS_URL": self.prometheus.url, "POLL_SECONDS": "1", "LISTEN": "", **settings}
         env = {f"GPU_TOPOLOGY_{name}": value for name, value in variables.items()}
         program = Path(sys.executable).with_name("gpu-topology")
         operator = Process(

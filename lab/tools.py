@@ -111,6 +111,9 @@ PROMETHEUS = Module(
     stamp="github.com/prometheus/common/version.Version={version}",
     tags="remove_all_sd",  # the clouds' service discoveries are half of it; files are enough here
 )
+VICTORIA_METRICS = Module("victoria-metrics", minutes=1)
+VMAGENT = Module("vmagent", minutes=1)
+"""For tests alone, as VictoriaMetrics is: relatives of Prometheus that must do as well."""
 
 
 def kube_apiserver() -> Path:

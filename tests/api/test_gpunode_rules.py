@@ -32,6 +32,14 @@ ACCEPTED: dict[str, dict[str, object]] = {
     "targets can be picked by label": {"target": {"matchLabels": {"instance": "10.0.0.1:9182", "_rack": "7"}}},
     "targets can be picked by 16 labels": {"target": {"matchLabels": {f"l{i}": "x" * 1024 for i in range(16)}}},
     "targets can be picked by a label name of 128 characters": {"target": {"matchLabels": {"l" * 128: "x"}}},
+    "a card can be told by its UUID": {"card": {"uuid": "GPU-1a2b3c4d-0000-1111-2222-333344445555"}},
+    "a card can be told by a unique id in hexadecimal": {"card": {"uuid": "0x7d9f3a21"}},
+    "a card can be told by its PCI address": {"card": {"pciAddress": "0000:0a:00.0"}},
+    "a PCI address can be without domain": {"card": {"pciAddress": "0A:00.0"}},
+    "a PCI address can have a domain of eight digits": {"card": {"pciAddress": "00000000:0A:00.0"}},
+    "a card can be the first of its host": {"card": {"index": 0}},
+    "a card can be told by its model": {"card": {"model": "Radeon™ RX 9070"}},
+    "a card can be told in several ways at once": {"card": {"uuid": "GPU-1", "index": 1023, "matchLabels": {"a": "b"}}},
     "series can be picked by label": {"card": {"matchLabels": {"gpu": "1", "UUID": "GPU-ä/1"}}},
 }
 
@@ -44,6 +52,7 @@ NO_SPACES = "host must not contain spaces or line breaks"
 ONE_LINE = "model must be one line without spaces at either end"
 EMPTY_TARGET = "target must not be empty: give ports, job or matchLabels, or leave target out"
 TARGET_LABEL = "a label's name in target.matchLabels must have only letters, digits and _"
+LIKE_PCI = "card.pciAddress must be like 0000:03:00.0: domain, bus, device and function"
 CARD_LABEL = "a label's name in card.matchLabels must have only letters, digits and _"
 
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
@@ -117,7 +126,14 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
         {"target": {"matchLabels": {f"l{i}": "x" for i in range(17)}}},
         "spec.target.matchLabels: Too many: 17: must have at most 16",
     ),
-    "an empty card": ({"card": {}}, "spec.card.matchLabels: Required value"),
+    "an empty card": ({"card": {}}, "card must not be empty: give uuid, pciAddress, index, model or matchLabels"),
+    "an empty UUID": ({"card": {"uuid": ""}}, "spec.card.uuid in body should be at least 1 chars long"),
+    "a UUID of two words": ({"card": {"uuid": "GPU 1"}}, "card.uuid must be one word of letters, digits and - : . _ /"),
+    "a PCI address without function": ({"card": {"pciAddress": "0000:0a:00"}}, LIKE_PCI),
+    "a PCI domain of five digits": ({"card": {"pciAddress": "00000:0a:00.0"}}, LIKE_PCI),
+    "a negative index": ({"card": {"index": -1}}, "spec.card.index in body should be greater than or equal to 0"),
+    "an index as text": ({"card": {"index": "0"}}, "spec.card.index in body must be of type integer"),
+    "a card's model of two lines": ({"card": {"model": "RX\n9070"}}, "card.model must be one line without spaces"),
     "labels that match every card": (
         {"card": {"matchLabels": {}}},
         "card.matchLabels must not be empty, for it would match every card of the host; leave card out instead",

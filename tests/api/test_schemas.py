@@ -125,7 +125,7 @@ def test_the_lists_of_cards_differ_in_what_they_must_have_alone() -> None:
     active, inventory, down, unknown = (
         status[name]["items"] for name in ("activeGpus", "inventoryGpus", "unexpectedDown", "unknownGpus")
     )
-    readings = {"gpuTempC", "gpuLoadPct", "gpuPowerW", "gpuFanRpm"}
+    readings = {"gpuTempC", "gpuLoadPct", "gpuPowerW", "gpuFanRpm", "gpuFanPct"}
 
     assert down == inventory
     assert {*inventory["properties"]} == {*unknown["properties"]} == {*active["properties"]} - readings

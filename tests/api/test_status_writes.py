@@ -44,8 +44,24 @@ def condition(**change: object) -> Status:
     return {"conditions": [{**CONDITION, **change}]}
 
 
+def awaited(*types: tuple[str, str]) -> Status:
+    """Return the status that an object has by default."""
+    message = "The operator has not judged this object yet"
+    times = {"observedGeneration": 0, "lastTransitionTime": "1970-01-01T00:00:00Z"}
+    return {
+        "observedGeneration": 0,
+        "conditions": [
+            {"type": type_, "status": status, "reason": "AwaitingOperator", "message": message, **times}
+            for type_, status in types
+        ],
+    }
+
+
+NODE_DEFAULT = awaited(("Ready", "Unknown"))
+TOPOLOGY_DEFAULT = awaited(("Ready", "Unknown"), ("Reconciling", "True"))
+
 HEALTHS = ("online", "offline", "unknown")
-CONDITIONS = ("Ready", "Degraded", "SourceAvailable", "Reconciling", "Stalled")
+CONDITIONS = ("Ready", "Degraded", "SourceAvailable", "ServicesHealthy", "Reconciling", "Stalled")
 BROKEN = {"name": "old", "model": "old", "status": "unknown", "expectedOffline": False}
 SERVICE = {"name": "Gateway", "host": "192.168.1.30", "port": 8008, "health": "online"}
 START = {"to": "multi_gpu", "at": TIME, "reason": "SeveralCardsOnline"}
@@ -61,9 +77,15 @@ NODE_TAKES: dict[str, Status] = {
     "a target without job and error": {"targets": [{"scrapeUrl": "http://a:9182/metrics", "health": "up"}]},
     "a reason, its text and its time": {"reason": "TargetDown", "message": "m" * 2048, "lastTransitionTime": TIME},
     "a large generation": {"observedGeneration": 2**40},
-    "the lab's readings": {**READINGS, "gpuMemoryUsedGb": 3.25},
+    "the lab's readings": {**READINGS, "gpuFanPct": 38.0, "gpuMemoryUsedGb": 3.25},
     "readings at zero": dict.fromkeys(READINGS, 0),
-    "readings that overshoot": {"gpuTempC": -12, "gpuLoadPct": 100.4, "gpuPowerW": 2000, "gpuFanRpm": 20000},
+    "readings that overshoot": {
+        "gpuTempC": -12,
+        "gpuLoadPct": 100.4,
+        "gpuPowerW": 2000,
+        "gpuFanRpm": 20000,
+        "gpuFanPct": 104.0,
+    },
 }
 NODE_REFUSES: dict[str, tuple[Status, str]] = {
     "a health as phase": ({"phase": "offline"}, ENUM),
@@ -92,7 +114,7 @@ TOPOLOGY_TAKES: dict[str, Status] = {
     },
     "an active card with readings": {"activeGpus": [{**CARD, **READINGS}], "activeVramGb": 16, "counts": COUNTS},
     "an unknown card of which only the name can be read": {"unknownGpus": [BROKEN]},
-    "many cards": {"inventoryGpus": [{**CARD, "name": f"gpu-{number}"} for number in range(200)]},
+    "many cards": {"inventoryGpus": [{**CARD, "name": f"gpu-{number}"} for number in range(64)]},
     "every change": {
         "transitions": [{**START, "from": start, "to": end} for start, end in itertools.permutations(MODES, 2)]
     },
@@ -142,7 +164,7 @@ def topology(api: Api) -> Iterator[str]:
 
 @pytest.mark.parametrize("status", NODE_TAKES.values(), ids=NODE_TAKES.keys())
 def test_a_gpunode_takes(api: Api, node: str, status: Status) -> None:
-    assert api.report(node, status, "--dry-run=server")["status"] == status
+    assert api.report(node, status, "--dry-run=server")["status"] == {**NODE_DEFAULT, **status}
 
 
 @pytest.mark.parametrize(("status", "message"), NODE_REFUSES.values(), ids=NODE_REFUSES.keys())
@@ -153,7 +175,7 @@ def test_a_gpunode_refuses(api: Api, node: str, status: Status, message: str) ->
 
 @pytest.mark.parametrize("status", TOPOLOGY_TAKES.values(), ids=TOPOLOGY_TAKES.keys())
 def test_a_runtimetopology_takes(api: Api, topology: str, status: Status) -> None:
-    assert api.report(topology, status, "--dry-run=server")["status"] == status
+    assert api.report(topology, status, "--dry-run=server")["status"] == {**TOPOLOGY_DEFAULT, **status}
 
 
 @pytest.mark.parametrize(("status", "message"), TOPOLOGY_REFUSES.values(), ids=TOPOLOGY_REFUSES.keys())
@@ -162,7 +184,7 @@ def test_a_runtimetopology_refuses(api: Api, topology: str, status: Status, mess
         api.report(topology, status, "--dry-run=server")
 
 
-def test_status_in_a_manifest_is_ignored(api: Api) -> None:
+def test_c11_status_in_a_manifest_is_ignored(api: Api) -> None:
     body = {
         "apiVersion": "runtime.ialab.dev/v1alpha1",
         "kind": "GpuNode",
@@ -173,7 +195,13 @@ def test_status_in_a_manifest_is_ignored(api: Api) -> None:
 
     stored = api.kubectl("apply", "--dry-run=server", "--output=json", "--filename=-", stdin=json.dumps(body))
 
-    assert "status" not in json.loads(stored)
+    assert "phase" not in json.loads(stored).get("status", {})
+
+
+def test_c02_an_object_that_no_operator_has_judged_says_so(api: Api, node: str, topology: str) -> None:
+    shown = [json.loads(api.kubectl("get", one, "--output=json"))["status"] for one in (node, topology)]
+
+    assert shown == [NODE_DEFAULT, TOPOLOGY_DEFAULT]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from tests.api.kubectl import Api
 
 NODE = {"host": "192.168.1.50", "vramGb": 16, "model": "RX9070"}
 NODE_STATUS = {
+    "model": "RX9070",
     "phase": "unexpected_down",
     "health": "offline",
     "reason": "TargetDown",
@@ -40,7 +41,7 @@ SETTLED = {
     "runtimetopology": f"seen-map degraded_single_gpu LIGHT 1 1 2 3 multi_gpu {AGE} {AGE}",
 }
 FRESH = {
-    "gpunode": rf"fresh-card 192.168.1.50 16 {AGE} RX9070 false",
+    "gpunode": rf"fresh-card 192.168.1.50 16 {AGE} false",
     "runtimetopology": f"fresh-map {AGE}",
 }
 

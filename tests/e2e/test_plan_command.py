@@ -54,7 +54,7 @@ def test_a_plan_shows_what_prometheus_shows_now_and_fails_when_it_is_away(promet
     assert (table.returncode, table.stderr) == (0, "")
     rows = [line.split()[:6] for line in table.stdout.splitlines()[1:3]]
     assert rows == [
-        ["rx7900xt", "RX7900XT", f"{NETWORK}60", "20", "expected_offline", "TargetDown"],
+        ["rx7900xt", "RX7900XT", f"{NETWORK}60", "20", "expected_offline", "ExporterDown"],
         ["rx9070", "RX9070", f"{NETWORK}50", "16", "online", "TargetsUp"],
     ]
     prometheus.stop()

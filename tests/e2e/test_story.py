@@ -6,12 +6,9 @@ from pathlib import Path
 import pytest
 
 from lab.exporters import State
-from lab.processes import Process, wait_for
 from lab.scene import Scene
 from tests.conftest import Cluster
-
-WINDOW = "apiVersion: runtime.ialab.dev/v1alpha1\nkind: RuntimeTopology\nmetadata: {name: cluster}\n"
-WINDOW += "spec: {stabilizationSeconds: 2}\n"
+from tests.e2e.views import manifests, wait_for_mode, window
 
 
 @pytest.fixture
@@ -21,22 +18,10 @@ def scene(cluster: Cluster, tmp_path: Path) -> Iterator[Scene]:
         scene.kubectl("delete", "gpunodes,runtimetopologies", "--all")
 
 
-def wait_for_mode(scene: Scene, operator: Process, mode: str, **phases: str) -> None:
-    def reached() -> bool:
-        topology = scene.kubectl.json("get", "runtimetopology", "cluster").get("status", {})
-        nodes = {
-            item["metadata"]["name"]: item.get("status", {}).get("phase")
-            for item in scene.kubectl.json("get", "gpunodes")["items"]
-        }
-        return topology.get("mode") == mode and nodes == phases
-
-    wait_for(f"mode {mode} with {phases}", reached, 30, operator)
-
-
 def test_a_day_of_the_lab(scene: Scene) -> None:
     scene.hosts["node-1"].switch(State.UP)
     scene.kubectl.apply(scene.samples)
-    scene.kubectl.apply(WINDOW)
+    scene.kubectl.apply(manifests(window(2)))
     operator = scene.operator().start()
     wait_for_mode(scene, operator, "degraded_single_gpu", rx9070="online", rx7900xt="expected_offline")
     scene.hosts["node-2"].switch(State.UP)

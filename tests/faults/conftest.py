@@ -145,7 +145,7 @@ class Stage:
         return server
 
     def _operator(self) -> Process:
-        settings = {"PROMETHEUS_URL": self.prometheus.url, "POLL_SECONDS": "1"}
+        settings = {"PROMETHEUS_URL": self.prometheus.url, "POLL_SECONDS": "1", "LISTEN": ""}
         env = {f"GPU_TOPOLOGY_{name}": value for name, value in settings.items()}
         program = Path(sys.executable).with_name("gpu-topology")
         env["KUBECONFIG"] = str(self.kubeconfig)

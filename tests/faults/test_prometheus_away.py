@@ -9,10 +9,12 @@ from itertools import pairwise
 import pytest
 
 from controller import reconciler
-from controller.facts import Instant, Policy
+from controller.board import Board
+from controller.facts import Instant
 from controller.kube import Kube, connect
 from controller.prometheus import Prometheus
 from controller.reconciler import Reconciler
+from controller.settings import load
 from lab.processes import wait_for
 from tests.faults.conftest import KUBECONFIG, Stage, lasting
 from tests.history.checker import Terms
@@ -75,8 +77,10 @@ def test_a_wall_clock_that_jumps_cuts_no_window_short(
 
     async def story() -> None:
         nonlocal jump
-        async with Kube(await connect()) as kube, Prometheus(stage.prometheus.url, 1) as prometheus:
-            loop = asyncio.create_task(Reconciler(kube, prometheus, Policy(), 0.5, clocks).run())
+        chosen = load({"prometheus_url": stage.prometheus.url, "poll_seconds": "0.5"})
+        board = Board(asyncio.get_running_loop().time)
+        async with Kube(await connect()) as kube, Prometheus(chosen.source, 1, chosen.series) as prometheus:
+            loop = asyncio.create_task(Reconciler(kube, prometheus, chosen.policy, 0.5, board, clocks).run())
             await asyncio.to_thread(stage.comes_to, 30, a="online", b="online")
             stage.prometheus.up["b"] = False
             jump = timedelta(minutes=minutes)

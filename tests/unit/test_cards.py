@@ -25,9 +25,10 @@ from controller.facts import (
     TargetHealth,
     TargetStatus,
 )
-from controller.matching import Index
+from controller.matching import look
 from controller.names import Condition, Reason
-from controller.readings import values
+from controller.profiles import built_in
+from controller.readings import recognise, values
 from controller.stopwatch import Stopwatch
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -36,9 +37,12 @@ SPEC = GpuNodeSpec(host="h", vram_gb=16)
 FAILURE = SourceFailure(Reason.CONNECTION_FAILED, "refused")
 
 
-def survey(*states: TargetHealth, series: bool = False) -> Index:
+POLICY = Policy(profiles=built_in())
+
+
+def survey(*states: TargetHealth, series: bool = False) -> Survey:
     targets = tuple(Target("http://h:9182/metrics", "h", 9182, LABELS, state, "") for state in states)
-    return Index(Survey(targets, (Sample("gpu_temp_c", LABELS, 40),) if series else ()))
+    return Survey(targets, recognise([Sample("gpu_temp_c", LABELS, 40)], POLICY.profiles) if series else ())
 
 
 PRESENT, BARE, ABSENT = survey(TargetHealth.UP, series=True), survey(TargetHealth.UP), survey()
@@ -50,15 +54,18 @@ class Card:
     def __init__(self) -> None:
         self.node = GpuNode(name="n", uid="n", generation=1, spec=SPEC)
         self.marks: dict[tuple[str, str, datetime], float] = {}
-        self.suspected = False
+        self.suspected_at: float | None = None
 
     def look(
-        self, seconds: float, seen: Index | SourceFailure, *, jump: float = 0, recovered_seconds: float = inf
+        self, seconds: float, seen: Survey | SourceFailure, *, jump: float = 0, recovered_seconds: float = inf
     ) -> Assessment:
         wall = START + timedelta(seconds=seconds + jump)
         watch = Stopwatch(self.marks, Instant(wall, 100 + seconds))
-        assessment = assess(self.node, View(seen, Policy(), watch, recovered_seconds), suspected=self.suspected)
-        self.marks, self.suspected = watch.marks, assessment.suspect
+        findings = seen if isinstance(seen, SourceFailure) else look((self.node,), seen, POLICY)
+        since = seconds if self.suspected_at is None else self.suspected_at
+        view = View(findings, POLICY, watch, recovered_seconds)
+        assessment = assess(self.node, view, suspected_seconds=seconds - since)
+        self.marks, self.suspected_at = watch.marks, since if assessment.suspect else None
         self.node = replace(self.node, status=assessment.status)
         return assessment
 
@@ -71,6 +78,7 @@ def test_the_first_look_says_it_all() -> None:
     status = Card().look(0, PRESENT).status
     assert replace(status, conditions=()) == GpuNodeStatus(
         observed_generation=1,
+        model="n",
         phase=Phase.ONLINE,
         health=Health.ONLINE,
         reason=Reason.TARGETS_UP,
@@ -136,7 +144,7 @@ def test_an_online_card_without_a_target_is_unknown_after_its_time_of_grace(jump
         pytest.param(survey(TargetHealth.UNKNOWN), id="not scraped yet"),
     ],
 )
-def test_a_target_that_came_back_starts_the_time_of_grace_anew(back: Index) -> None:
+def test_a_target_that_came_back_starts_the_time_of_grace_anew(back: Survey) -> None:
     card = Card()
     for seconds, seen in ((0, PRESENT), (10, ABSENT), (15, back)):
         returned = card.look(seconds, seen)
@@ -181,7 +189,7 @@ def test_a_spec_that_cannot_be_read_is_unknown_and_says_so() -> None:
     ],
 )
 def test_a_prometheus_that_is_back_makes_nothing_worse_before_a_scrape_interval_has_passed(
-    before: Index, after: Index, phase: Phase
+    before: Survey, after: Survey, phase: Phase
 ) -> None:
     card = Card()
     card.look(0, before)

@@ -1,6 +1,7 @@
 """A plan shows declared cards and their topology as the operator would publish them."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,7 +20,8 @@ from controller.facts import (
 )
 from controller.manifests import Declared
 from controller.names import Reason
-from controller.plan import FORMATS, Plan
+from controller.plan import Plan
+from controller.profiles import built_in
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 READINGS = {"gpu_temp_c": 32.0, "gpu_load_pct": 0.0, "gpu_power_w": 49.0, "gpu_fan_rpm": 950.0}
@@ -63,16 +65,16 @@ def at(seconds: float) -> Instant:
 
 @pytest.fixture
 def plan() -> Plan:
-    plan = Plan(LAB, Policy())
+    plan = Plan(LAB, Policy(profiles=built_in()))
     plan.take_in(survey(), at(0))
     return plan
 
 
 def test_the_table_says_what_each_card_is_and_what_follows(plan: Plan) -> None:
     expected = """\
-NAME       MODEL      HOST           VRAM   PHASE              REASON       TEMP   LOAD   POWER   FAN
-rx7900xt   RX7900XT   192.168.1.60   20     expected_offline   TargetDown
-rx9070     RX9070     192.168.1.50   16     online             TargetsUp    32     0      49      950
+NAME       MODEL      HOST           VRAM   PHASE              REASON         TEMP   LOAD   POWER   FAN
+rx7900xt   RX7900XT   192.168.1.60   20     expected_offline   ExporterDown
+rx9070     RX9070     192.168.1.50   16     online             TargetsUp      32     0      49      950
 
 mode          degraded_single_gpu
 degradation   LIGHT, level 1
@@ -80,11 +82,11 @@ directives    force_llama, protect_qwen
 cards         1 of 2 cards online; expected_offline: rx7900xt
 
 rx7900xt   The target is down: http://192.168.1.60:9183/metrics: connection refused"""
-    assert FORMATS["table"](plan) == expected
+    assert plan.show("table") == expected
 
 
 def test_the_snapshot_is_the_one_of_the_old_file(plan: Plan) -> None:
-    assert json.loads(FORMATS["snapshot"](plan)) == {
+    assert json.loads(plan.show("snapshot")) == {
         "mode": "degraded_single_gpu",
         "active_gpus": [
             {
@@ -113,8 +115,8 @@ def test_the_snapshot_is_the_one_of_the_old_file(plan: Plan) -> None:
 
 
 def test_yaml_and_json_are_the_resource(plan: Plan) -> None:
-    resource = json.loads(FORMATS["json"](plan))
-    assert yaml.safe_load(FORMATS["yaml"](plan)) == resource
+    resource = json.loads(plan.show("json"))
+    assert yaml.safe_load(plan.show("yaml")) == resource
     status = resource.pop("status")
     assert resource == {
         "apiVersion": "runtime.ialab.dev/v1alpha1",
@@ -125,19 +127,33 @@ def test_yaml_and_json_are_the_resource(plan: Plan) -> None:
     assert status["mode"] == "degraded_single_gpu"
     assert status["counts"] == {"total": 2, "active": 1, "inventory": 1, "unexpectedDown": 0, "unknown": 0}
     assert status["transitions"] == [
-        {"to": "degraded_single_gpu", "at": "2026-01-01T12:00:00Z", "reason": "CardsOffline"}
+        {
+            "to": "degraded_single_gpu",
+            "level": 1,
+            "at": "2026-01-01T12:00:00Z",
+            "reason": "CardsOffline",
+            "cards": ["rx7900xt", "rx9070"],
+        }
     ]
 
 
 def test_a_mode_change_waits_for_the_window_and_is_announced(plan: Plan) -> None:
     assert plan.take_in(survey(node_2=True), at(10)) == 20
-    assert "mode          degraded_single_gpu\n" in FORMATS["table"](plan)
-    assert FORMATS["table"](plan).endswith("\npending       multi_gpu at 12:00:30 UTC")
-    assert plan.take_in(survey(node_2=True), at(30)) is None
-    assert "mode          multi_gpu\n" in FORMATS["table"](plan)
+    assert "mode          degraded_single_gpu\n" in plan.show("table")
+    assert plan.show("table").endswith("\npending       multi_gpu at 12:00:30 UTC")
+    assert plan.take_in(survey(node_2=True), at(30)) == 60
+    assert "mode          multi_gpu\n" in plan.show("table")
 
 
 def test_an_outage_changes_nothing_that_is_shown(plan: Plan) -> None:
-    before = FORMATS["table"](plan)
+    before = plan.show("table")
     plan.take_in(SourceFailure(Reason.CONNECTION_FAILED, "refused"), at(5))
-    assert FORMATS["table"](plan) == before
+    assert plan.show("table") == before
+
+
+def test_a_fan_that_is_told_in_percent_is_shown_so() -> None:
+    labels = {"job": "gpu-metrics", "instance": "192.168.1.50:9183", "uuid": "GPU-1"}
+    fan = Sample("nvidia_gpu_fanspeed_percent", labels, 45)
+    plan = Plan(LAB, Policy(profiles=built_in()))
+    plan.take_in(replace(survey(), samples=(fan,)), at(0))
+    assert plan.show("table").splitlines()[2].split()[-2:] == ["TargetsUp", "45%"]

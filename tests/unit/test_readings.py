@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.facts import Readings, Sample
-from controller.readings import moved, read
+from controller.profiles import built_in
+from controller.readings import BOUNDS, moved, read, recognise
 
 
 @pytest.mark.parametrize(
@@ -40,16 +41,30 @@ from controller.readings import moved, read
     ],
 )
 def test_readings(series: list[tuple[str, float]], readings: Readings) -> None:
-    assert read(Sample(name, {}, value) for name, value in series) == readings
+    assert read(recognise([Sample(name, {}, value) for name, value in series], built_in()), built_in()) == readings
 
 
-@given(
-    st.lists(st.builds(Sample, st.sampled_from(["gpu_temp_c", "gpu_fan_rpm"]), st.just({}), st.floats())).flatmap(
-        lambda samples: st.tuples(st.just(samples), st.permutations(samples))
-    )
+SERIES = [(name, sorted(profile.needs)) for profile in built_in() for name in [profile.name]]
+LABELS = st.dictionaries(
+    st.sampled_from(["sensor", "gpu", "uuid", "chip", "chip_name", "location", "statistic"]),
+    st.sampled_from(["", "0", "GPU Core", "GPU Memory Used", "amdgpu", "temp1", "gpu", "max"]),
 )
-def test_the_order_of_series_does_not_matter(both: tuple[list[Sample], list[Sample]]) -> None:
-    assert read(both[0]) == read(both[1])
+VALUES = st.floats() | st.sampled_from([-1.0, 0.0, 2.0**31, 2.0**63, 140737488355330.0])
+ANY_SAMPLES = st.sampled_from(SERIES).flatmap(
+    lambda one: st.lists(st.builds(Sample, st.sampled_from(one[1]), LABELS, VALUES), max_size=8)
+)
+
+
+@given(ANY_SAMPLES.flatmap(lambda samples: st.tuples(st.just(samples), st.permutations(samples))))
+def test_whatever_exporters_show_a_reading_is_plausible_and_the_order_does_not_matter(
+    both: tuple[list[Sample], list[Sample]],
+) -> None:
+    first, second = (read(recognise(samples, built_in()), built_in()) for samples in both)
+
+    assert first == second
+    for field, (low, high, _) in BOUNDS.items():
+        value = getattr(first, field)
+        assert value is None or low <= value <= high, field
 
 
 @pytest.mark.parametrize(

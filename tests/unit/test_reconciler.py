@@ -11,6 +11,7 @@ import pytest
 from typing_extensions import override
 
 from controller import names, resources
+from controller.board import Board
 from controller.facts import (
     Event,
     GpuNode,
@@ -24,11 +25,14 @@ from controller.facts import (
     RuntimeTopologySpec,
     RuntimeTopologyStatus,
     Sample,
+    SourceFailure,
     Survey,
     Target,
     TargetHealth,
 )
 from controller.kube import ApiError, Kube, OutdatedError, RefusedError
+from controller.names import Reason
+from controller.profiles import built_in
 from controller.prometheus import Prometheus
 from controller.reconciler import Reconciler
 from tests.unit.virtual_time import run
@@ -131,6 +135,9 @@ class ScriptedKube(Kube):
         self.script.request(f"event on {target.name}: {event.message}")
 
 
+POLICY = Policy(profiles=built_in())
+
+
 class ScriptedPrometheus(Prometheus):
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -142,7 +149,8 @@ class ScriptedPrometheus(Prometheus):
 
 @asynccontextmanager
 async def running(script: Script, poll_seconds: float = POLL) -> AsyncIterator[Reconciler]:
-    reconciler = Reconciler(ScriptedKube(script), ScriptedPrometheus(script), Policy(), poll_seconds, clocks)
+    board = Board(asyncio.get_running_loop().time)
+    reconciler = Reconciler(ScriptedKube(script), ScriptedPrometheus(script), POLICY, poll_seconds, board, clocks)
     loop = asyncio.create_task(reconciler.run())
     await asyncio.sleep(0)
     yield reconciler
@@ -163,6 +171,23 @@ def test_a_pass_comes_with_each_poll_and_an_idle_one_writes_nothing() -> None:
     run(story())
     assert script.times("list") == [0, 5, 10, 15]
     assert (script.times("write a"), script.times("write cluster")) == ([0], [0])
+
+
+def test_k24_a_failure_of_prometheus_delays_no_pass() -> None:
+    script = Script()
+    script.topology()
+    script.declare("a")
+
+    async def story() -> None:
+        async with running(script):
+            await asyncio.sleep(4)
+            script.observation, good = SourceFailure(Reason.HTTP_ERROR, "500"), script.observation
+            await asyncio.sleep(3)
+            script.observation = good
+            await asyncio.sleep(10)
+
+    run(story())
+    assert script.times("list") == [0, 5, 10, 15]
 
 
 def test_the_topology_of_all_cards_is_created_where_none_exists_and_judged_within_a_second() -> None:
@@ -285,7 +310,7 @@ def test_k05_an_api_server_that_asks_for_time_gets_it_also_from_one_who_is_woken
 
 
 @pytest.mark.parametrize("error", [ApiError("500"), RefusedError("403")], ids=["in trouble", "forbids lists"])
-def test_a_list_that_fails_is_tried_again_at_the_next_poll_and_said_once(
+def test_a_list_that_fails_is_tried_again_ever_later_but_with_each_poll_and_said_once(
     error: ApiError, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = Script()
@@ -294,10 +319,10 @@ def test_a_list_that_fails_is_tried_again_at_the_next_poll_and_said_once(
 
     async def story() -> None:
         async with running(script):
-            await asyncio.sleep(12)
+            await asyncio.sleep(23)
 
     run(story())
-    assert script.times("list") == [0, 5, 10]
+    assert script.times("list") == [0, 1, 3, 7, 12, 17, 22]
     assert caplog.messages == [str(error)]
 
 
@@ -335,7 +360,8 @@ def test_a_list_that_is_late_is_waited_for_so_that_it_never_undoes_a_later_one()
     script.fault = lambda _: ApiError("500")
 
     async def story() -> None:
-        reconciler = Reconciler(SlowKube(script), ScriptedPrometheus(script), Policy(), POLL, clocks)
+        board = Board(asyncio.get_running_loop().time)
+        reconciler = Reconciler(SlowKube(script), ScriptedPrometheus(script), POLICY, POLL, board, clocks)
         loop = asyncio.create_task(reconciler.run())
         await asyncio.sleep(40)
         loop.cancel()
@@ -353,7 +379,8 @@ def test_a_fault_of_our_own_ends_the_loop(monkeypatch: pytest.MonkeyPatch) -> No
     script = Script()
 
     async def story() -> None:
-        reconciler = Reconciler(ScriptedKube(script), ScriptedPrometheus(script), Policy(), POLL, clocks)
+        board = Board(asyncio.get_running_loop().time)
+        reconciler = Reconciler(ScriptedKube(script), ScriptedPrometheus(script), POLICY, POLL, board, clocks)
         with pytest.raises(ExceptionGroup) as caught:
             await reconciler.run()
         assert caught.group_contains(ZeroDivisionError)

@@ -1,11 +1,13 @@
 """A topology's lists are always live and hold each of its cards once; its mode settles."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.cards import View
 from controller.facts import (
     GpuNode,
     GpuNodeSpec,
@@ -14,6 +16,7 @@ from controller.facts import (
     Instant,
     Mode,
     Phase,
+    Policy,
     RuntimeTopology,
     RuntimeTopologySpec,
     RuntimeTopologyStatus,
@@ -21,7 +24,8 @@ from controller.facts import (
 )
 from controller.names import Reason
 from controller.stopwatch import Stopwatch
-from controller.topologies import assess
+from controller.topologies import Assessment
+from controller.topologies import assess as assess_view
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FAILURE = SourceFailure(Reason.CONNECTION_FAILED, "refused")
@@ -45,6 +49,12 @@ def topology(status: RuntimeTopologyStatus | None = None) -> RuntimeTopology:
 
 def watch(seconds: float = 0, old: Stopwatch | None = None) -> Stopwatch:
     return Stopwatch(old.marks if old else {}, Instant(START + timedelta(seconds=seconds), 100 + seconds))
+
+
+def assess(
+    topology: RuntimeTopology, cards: Sequence[GpuNode], failure: SourceFailure | None, clock: Stopwatch
+) -> Assessment:
+    return assess_view(topology, cards, View(failure or {}, Policy(profiles=()), clock))
 
 
 def names(status: RuntimeTopologyStatus) -> list[list[str]]:

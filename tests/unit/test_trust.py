@@ -1,10 +1,12 @@
 """A fault of Prometheus does not look like a fault of the fleet, and a doubt does not last."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.facts import Observation, SourceFailure, Survey, Target, TargetHealth, Trust
+from controller.facts import Observation, Sample, SourceFailure, Survey, Target, TargetHealth, Trust
 from controller.names import Reason
 from controller.trust import DOUBT_SECONDS, STALE_INTERVALS, STALE_SLACK_SECONDS, weigh
 
@@ -60,9 +62,14 @@ class Source:
         pytest.param(survey(router=UP), Reason.TARGETS_VANISHED, id="most of the targets are gone"),
         pytest.param(survey(), Reason.TARGETS_VANISHED, id="all targets are gone"),
         pytest.param(
-            survey(partial="one sidecar", card_1=UP, card_2=UP, router=UP, gateway=UP),
+            survey(partial="one sidecar", card_1=UP, card_2=UP, router=UP),
             Reason.PARTIAL_ANSWER,
-            id="the answer says that it is not whole",
+            id="an answer that says that it is not whole lacks a target",
+        ),
+        pytest.param(
+            survey(partial="one sidecar", card_1=UP, card_2=UP, router=UP, gateway=UP),
+            None,
+            id="an answer that says that it is not whole lacks nothing that was there",
         ),
         pytest.param(
             survey(card_1=WAITING, card_2=WAITING, router=WAITING, gateway=WAITING), None, id="a restarted Prometheus"
@@ -73,6 +80,14 @@ def test_what_is_believed_after_a_good_answer(answer: Survey, reason: Reason | N
     source = Source()
     assert source.says(FINE, 0) == FINE
     assert source.reason(answer, 5) is reason
+
+
+def test_a_partial_answer_is_no_proof_that_series_are_gone() -> None:
+    source = Source()
+    series = Sample("gpu_temp_c", {"job": "any", "instance": "card-1:9182"}, 40)
+    source.says(replace(FINE, samples=(series,)), 0)
+    assert source.reason(replace(FINE, partial="isPartial is set"), 5) is Reason.PARTIAL_ANSWER
+    assert source.reason(FINE, 10) is None, "a whole answer is"
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 1000])
@@ -100,7 +115,7 @@ def test_only_targets_that_were_up_lately_count_as_lost() -> None:
     [
         pytest.param(survey(card_1=DOWN, card_2=DOWN, router=DOWN, gateway=DOWN), id="everything down"),
         pytest.param(survey(router=UP), id="most targets gone"),
-        pytest.param(survey(partial="one sidecar", card_1=UP, card_2=UP, router=UP, gateway=UP), id="a partial answer"),
+        pytest.param(survey(partial="one sidecar", card_1=UP, card_2=UP, router=UP), id="a partial answer"),
     ],
 )
 def test_a_doubt_that_lasts_is_given_up_for_good(answer: Survey) -> None:
