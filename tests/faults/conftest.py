@@ -27,8 +27,6 @@ ALL = "gpunodes,runtimetopologies"
 GROUP = "runtime.ialab.dev"
 PATH = f"/apis/{GROUP}/v1alpha1"
 WINDOW = 3
-KUBECONFIG = "kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
-"""Where the client library keeps what KUBECONFIG was when it was imported."""
 UNDER_FAULTS = Terms(lag_seconds=120)
 """While the operator hears nothing, what it has said stands."""
 

@@ -15,7 +15,7 @@ import pytest
 from controller import kube, names, resources, watches
 from controller.facts import ConditionStatus
 from lab.processes import wait_for
-from tests.faults.conftest import ALL, GROUP, KUBECONFIG, ROOT, Stage, lasting
+from tests.faults.conftest import ALL, GROUP, ROOT, Stage, lasting
 from tests.faults.proxy import Fault, Trouble
 
 SOAK = pytest.mark.soak
@@ -188,7 +188,7 @@ def test_k16_a_missing_right_is_named_once_and_asked_for_no_more_than_once_a_pol
 
 
 def test_k19_every_client_is_the_service_account(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(KUBECONFIG, str(stage.kubeconfig))
+    monkeypatch.setenv("KUBECONFIG", str(stage.kubeconfig))
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
     async def ask() -> list[str]:

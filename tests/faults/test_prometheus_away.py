@@ -16,7 +16,7 @@ from controller.prometheus import Prometheus
 from controller.reconciler import Reconciler
 from controller.settings import load
 from lab.processes import wait_for
-from tests.faults.conftest import KUBECONFIG, Stage, lasting
+from tests.faults.conftest import Stage, lasting
 from tests.history.checker import Terms
 
 SOURCE = '--output=jsonpath={.status.conditions[?(@.type=="SourceAvailable")].status}'
@@ -65,7 +65,7 @@ def test_k24_one_error_costs_one_poll(stage: Stage) -> None:
 def test_a_wall_clock_that_jumps_cuts_no_window_short(
     stage: Stage, minutes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(KUBECONFIG, str(stage.kubeconfig))
+    monkeypatch.setenv("KUBECONFIG", str(stage.kubeconfig))
     stage.needed = ()
     stage.topology(window=6)
     stage.declare(a=True, b=True)

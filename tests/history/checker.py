@@ -122,8 +122,8 @@ def _mode(_before: Revision | None, now: Revision) -> Iterator[str]:
 
 
 def _counts(_before: Revision | None, now: Revision) -> Iterator[str]:
-    if not now.status:
-        return
+    if not now.status.get("observedGeneration"):
+        return  # as the CRD begins it: nothing is judged yet
     lengths = {count: len(now.status.get(field) or ()) for field, (count, _) in LISTS.items()}
     if now.status.get("counts") != {**lengths, "total": sum(lengths.values())}:
         yield f"{now.status.get('counts')}, the lists have {lengths}"
