@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,12 +26,14 @@ logger = logging.getLogger(__name__)
 REQUEST_SECONDS = 15.0
 """How long a single request may take before it counts as failed."""
 
-RETRY_AFTER_LIMIT = 30
+RETRY_AFTER_LIMIT = 20
 """How many seconds an API server is left alone at most, whatever it asks for."""
 
 _TEXT_LIMIT = 300
 _MERGE_PATCH = "application/merge-patch+json"
-_FAILURES = (ApiException, aiohttp.ClientError, TimeoutError, OSError)
+_NO_KUBECONFIG = (kubernetes.config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError)
+_FAILURES = (ApiException, aiohttp.ClientError, TimeoutError, OSError, ValueError)  # the last for garbled answers
+_RENEW_SECONDS = 60.0
 _EVENT_NAMESPACE = "default"  # where the API server wants events about objects without a namespace
 
 
@@ -61,19 +64,17 @@ class KubeConfigError(Exception):
 async def connect() -> kubernetes.client.Configuration:
     """Return how to reach the API server: by KUBECONFIG or ~/.kube/config, else as a pod of the cluster."""
     configuration = kubernetes.client.Configuration()
-    files = os.environ.get("KUBECONFIG", "~/.kube/config")
     try:
-        if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
-            kubernetes.config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        elif not _any_exists(files):  # the client only warns of that, and then complains about an empty file
-            raise FileNotFoundError(f"there is no file {files!r}")
-        else:
-            await kubernetes.config.load_kube_config(files, client_configuration=configuration)  # type: ignore[no-untyped-call]
-    except (kubernetes.config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError) as error:
-        why = f"{files!r} is no kubeconfig" if isinstance(error, TypeError) else error
+        await _load(configuration)
+    except _NO_KUBECONFIG as error:
+        why = f"{_kubeconfig()!r} is no kubeconfig" if isinstance(error, TypeError) else error
         text = f"No Kubernetes cluster is configured (KUBECONFIG, or run it as a pod): {why}"
         raise KubeConfigError(bounded(text, _TEXT_LIMIT)) from None
     return configuration
+
+
+def _kubeconfig() -> str:
+    return os.environ.get("KUBECONFIG", "~/.kube/config")
 
 
 def _any_exists(files: str) -> bool:
@@ -86,6 +87,40 @@ async def list_nodes() -> tuple[GpuNode, ...]:
         return await kube.nodes()
 
 
+def renew(configuration: kubernetes.client.Configuration) -> None:
+    """Read the credentials anew before they are used next: they were refused."""
+    hook = configuration.refresh_api_key_hook
+    if isinstance(hook, _Renewal):
+        hook.due = 0
+
+
+class _Renewal:
+    """Read the credentials anew every minute, because tokens on disk are replaced, and after they were refused."""
+
+    def __init__(self) -> None:
+        self.due = time.monotonic() + _RENEW_SECONDS
+
+    async def __call__(self, configuration: kubernetes.client.Configuration) -> None:
+        if time.monotonic() < self.due:
+            return
+        self.due = time.monotonic() + _RENEW_SECONDS
+        try:
+            await _load(configuration)
+        except _NO_KUBECONFIG as error:
+            logger.warning("The credentials for the API server stay, as they cannot be read anew: %s", error)
+            configuration.refresh_api_key_hook = self  # type: ignore[assignment]
+
+
+async def _load(configuration: kubernetes.client.Configuration) -> None:
+    if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
+        kubernetes.config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    elif not _any_exists(_kubeconfig()):  # the client only warns of that, and then complains about an empty file
+        raise FileNotFoundError(f"there is no file {_kubeconfig()!r}")
+    else:
+        await kubernetes.config.load_kube_config(_kubeconfig(), client_configuration=configuration)  # type: ignore[no-untyped-call]
+    configuration.refresh_api_key_hook = _Renewal()  # type: ignore[assignment] # the client has no type for it
+
+
 class Kube:
     """What the API server has, and the only writer of both kinds' status.
 
@@ -94,6 +129,7 @@ class Kube:
     """
 
     def __init__(self, configuration: kubernetes.client.Configuration) -> None:
+        self._configuration = configuration
         self._client = kubernetes.client.ApiClient(configuration)
         self._objects = kubernetes.client.CustomObjectsApi(self._client)
         self._core = kubernetes.client.CoreV1Api(self._client)
@@ -132,6 +168,16 @@ class Kube:
         """Return all RuntimeTopologies, by name."""
         return await self._all(self._topologies)
 
+    async def is_served(self) -> bool:
+        """Tell whether discovery shows both kinds, which is some moments after the CRDs are there."""
+        try:
+            served: Any = await self._objects.get_api_resources(
+                names.GROUP, names.VERSION, _request_timeout=REQUEST_SECONDS
+            )
+        except _FAILURES:
+            return False  # the loop will say what is wrong
+        return self._shelves.keys() <= {resource.name for resource in served.resources}
+
     async def create_default_topology(self) -> None:
         """Create the topology over all cards; fine where somebody else was quicker."""
         body = {
@@ -153,7 +199,7 @@ class Kube:
         except _FAILURES as error:
             if isinstance(error, ApiException) and error.status == HTTPStatus.CONFLICT:
                 return  # it is there
-            raise _translated(error, f"create runtimetopologies {names.DEFAULT_TOPOLOGY}") from None
+            raise self._failed(error, f"create runtimetopologies {names.DEFAULT_TOPOLOGY}") from None
 
     async def write(self, plural: str, name: str, status: GpuNodeStatus | RuntimeTopologyStatus) -> None:
         """Write a status, unless the object has changed since it was read: then it is listed again first.
@@ -185,7 +231,7 @@ class Kube:
             )
         except _FAILURES as error:
             shelf.stale = True
-            raise _translated(error, f"patch {plural}/status of {name}") from None
+            raise self._failed(error, f"patch {plural}/status of {name}") from None
         shelf.put(written, status)
 
     async def post(self, kind: str, target: GpuNode | RuntimeTopology, event: Event, now: facts.Instant) -> None:
@@ -207,7 +253,7 @@ class Kube:
         try:
             await self._core.create_namespaced_event(_EVENT_NAMESPACE, body, _request_timeout=REQUEST_SECONDS)
         except _FAILURES as error:
-            raise _translated(error, "create events") from None
+            raise self._failed(error, "create events") from None
 
     async def _all(self, shelf: "_Shelf[Kind]") -> tuple[Kind, ...]:
         if shelf.stale:
@@ -216,11 +262,20 @@ class Kube:
                 listed: Any = await self._objects.list_cluster_custom_object(
                     names.GROUP, names.VERSION, shelf.plural, _request_timeout=REQUEST_SECONDS
                 )
-            except _FAILURES as error:
+                shelf.replace(listed["items"])
+            except (*_FAILURES, LookupError, TypeError) as error:
                 shelf.stale = True
-                raise _translated(error, f"list {shelf.plural}") from None
-            shelf.replace(listed["items"])
+                if isinstance(error, ApiException) and error.status == HTTPStatus.NOT_FOUND:
+                    raise ApiError(
+                        f"The API server does not serve {shelf.plural} of {names.API_VERSION}: apply the CRDs"
+                    ) from None
+                raise self._failed(error, f"list {shelf.plural}") from None
         return tuple(shelf.parsed[name] for name in sorted(shelf.parsed))
+
+    def _failed(self, error: Exception, doing: str) -> ApiError:
+        if isinstance(error, ApiException) and error.status == HTTPStatus.UNAUTHORIZED:
+            renew(self._configuration)
+        return _translated(error, doing)
 
 
 class _Shelf(Generic[Kind]):
@@ -244,14 +299,14 @@ class _Shelf(Generic[Kind]):
 
     def replace(self, listed: Iterable[resources.Json]) -> None:
         """Keep these objects alone; one that has not changed stays as it was read."""
-        stored, parsed = self.stored, self.parsed
-        self.stored, self.parsed = {}, {}
-        for resource in listed:
-            name = resource["metadata"]["name"]
-            if name in stored and _identity(stored[name]) == _identity(resource):
-                self.stored[name], self.parsed[name] = stored[name], parsed[name]
-            else:
-                self.put(resource)
+        stored = {resource["metadata"]["name"]: resource for resource in listed}
+        self.parsed = {
+            name: self.parsed[name]
+            if name in self.stored and _identity(self.stored[name]) == _identity(resource)
+            else self._parse(resource)
+            for name, resource in stored.items()
+        }
+        self.stored = stored
 
 
 def _identity(resource: resources.Json) -> tuple[str, str]:

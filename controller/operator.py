@@ -1,14 +1,15 @@
-"""The operator: kopf watches both kinds and wakes the loop; whichever ends, the process ends."""
+"""The operator: watches wake the loop; if either ends, the process ends, and so it does in time when it is told to."""
 
 import asyncio
 import logging
+import os
+import signal
+import threading
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
-import kopf
-import kubernetes.aio as kubernetes
-
-from controller import names
+from controller import watches
 from controller.board import Board
 from controller.kube import Kube, connect
 from controller.prometheus import Prometheus
@@ -18,9 +19,13 @@ from controller.settings import Settings
 
 logger = logging.getLogger(__name__)
 
+END_SECONDS = 4.0
+"""How long the process may take to end when it is told to, whatever it waits for."""
+
 
 async def run(settings: Settings) -> None:
     """Run until a signal asks to stop; raise whatever ends the loop before."""
+    told_to_end = _listen_for_the_end()
     configuration = await connect()
     board = Board(asyncio.get_running_loop().time)
     async with (
@@ -29,29 +34,21 @@ async def run(settings: Settings) -> None:
         _serving(board, settings),
     ):
         reconciler = Reconciler(kube, prometheus, settings.policy, settings.poll_seconds, board)
-        # Before kopf starts, which cancels at its end what was started after it.
-        loop = asyncio.create_task(reconciler.run(), name="reconcile")
-        registry = _registry(kube, reconciler, configuration)
 
-        @kopf.on.cleanup(registry=registry)
-        async def end(**_: Any) -> None:  # noqa: ANN401 - kopf's many keywords
-            """End the loop first: kopf would wait for the requests that a pass has in flight."""
-            loop.cancel()
+        def notice(plural: str, resource: Mapping[str, Any], deleted: bool) -> None:  # noqa: FBT001 - a callback
+            if kube.notice(plural, resource, deleted=deleted):
+                reconciler.wake()
 
-        watches = asyncio.create_task(
-            kopf.operator(
-                registry=registry,
-                settings=_settings(),
-                clusterwide=True,
-                standalone=True,
-            ),
-            name="kopf",
+        tasks = (
+            asyncio.create_task(reconciler.run(), name="reconcile"),
+            asyncio.create_task(watches.keep(kube, configuration, reconciler.in_touch, notice), name="watches"),
+            asyncio.create_task(told_to_end.wait(), name="end"),
         )
         logger.info("Asking Prometheus at %s every %g s", prometheus.url, settings.poll_seconds)
-        await asyncio.wait({loop, watches}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (loop, watches):
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
             task.cancel()
-        for outcome in await asyncio.gather(loop, watches, return_exceptions=True):
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(outcome, Exception):
                 raise outcome
 
@@ -59,43 +56,23 @@ async def run(settings: Settings) -> None:
 def _serving(board: Board, settings: Settings) -> AbstractAsyncContextManager[None]:
     if settings.listen_address is None:
         return nullcontext()
-    limits = Limits(dead_after_seconds=settings.dead_after_seconds, valid_for_seconds=180)
+    limits = Limits(dead_after_seconds=settings.dead_after_seconds, valid_for_seconds=settings.valid_for_seconds)
     return Server(board, limits, serve_topology=settings.serve_topology).listen(*settings.listen_address)
 
 
-def _settings() -> kopf.OperatorSettings:
-    settings = kopf.OperatorSettings()
-    settings.scanning.disabled = True  # both kinds are known by name, and no right to list CRDs is needed
-    settings.posting.enabled = False  # events are posted where `kubectl describe` finds them
-    return settings
+def _listen_for_the_end() -> asyncio.Event:
+    """Return what SIGTERM and SIGINT set; a process that does not end in time by itself is ended without more ado."""
+    told = asyncio.Event()
 
+    def end(number: signal.Signals) -> None:
+        if told.is_set():
+            return
+        logger.info("Ending, as %s asks", number.name)
+        told.set()
+        deadline = threading.Timer(END_SECONDS, os._exit, (0,))
+        deadline.daemon = True
+        deadline.start()
 
-def _registry(
-    kube: Kube, reconciler: Reconciler, configuration: kubernetes.client.Configuration
-) -> kopf.OperatorRegistry:
-    registry = kopf.OperatorRegistry()
-
-    @kopf.on.login(registry=registry)
-    async def login(**_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401 - kopf's many keywords
-        """Let kopf be whom the port is."""
-        header = configuration.get_api_key_with_prefix("BearerToken", alias="authorization") or ""
-        scheme, _space, token = str(header if isinstance(header, str) else await header).rpartition(" ")
-        return kopf.ConnectionInfo(
-            server=configuration.host,
-            ca_path=configuration.ssl_ca_cert,
-            insecure=not configuration.verify_ssl,
-            scheme=scheme or None,
-            token=token or None,
-            certificate_path=configuration.cert_file,
-            private_key_path=configuration.key_file,
-        )
-
-    def watch(plural: str) -> None:
-        @kopf.on.event(names.GROUP, names.VERSION, plural, registry=registry, id=f"wake-for-{plural}")
-        def wake(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401 - kopf's many keywords
-            if kube.notice(plural, event["object"], deleted=event["type"] == "DELETED"):
-                reconciler.wake()
-
-    watch(names.GPU_NODES)
-    watch(names.RUNTIME_TOPOLOGIES)
-    return registry
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end, number)
+    return told

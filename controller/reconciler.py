@@ -29,10 +29,10 @@ QUIET_SECONDS = 0.25
 """How long no further edit must come before a burst of edits is taken in as one."""
 BURST_SECONDS = 0.7
 """How long a burst may go on before it is taken in anyway."""
-RELIST_SECONDS = 30.0
-"""How often everything is listed even though no watch has shown a change."""
-FIRST_RETRY_SECONDS = 1.0
-"""How soon an API server in trouble is asked again; twice as late each time, and with each poll at the latest."""
+RELIST_SECONDS = 20.0
+"""How often everything is listed even though no watch has shown a change, so that deaf watches cost no more."""
+RETRY_SECONDS = (1.0, 5.0)
+"""How soon an API server in trouble is asked again, first and, twice as late each time, at the latest."""
 WRITES_IN_FLIGHT = 32
 
 
@@ -56,6 +56,8 @@ class Reconciler:
         self._kube, self._prometheus = kube, prometheus
         self._policy, self._poll, self._board, self._clocks = policy, poll_seconds, board, clocks
         self._memory = Memory()
+        self.in_touch = asyncio.Event()
+        """Set while the API server lists both kinds."""
         self._wake = asyncio.Event()
         self._listed = float("-inf")
         self._leave_alone_until = float("-inf")
@@ -89,7 +91,8 @@ class Reconciler:
             self._kube.distrust()
             self._leave_alone_until = self._clocks().mono + error.retry_after_seconds
             self._troubles += 1
-            return min(self._poll, FIRST_RETRY_SECONDS * 2.0 ** min(self._troubles - 1, 10))
+            first, latest = RETRY_SECONDS
+            return min(self._poll, latest, first * 2.0 ** min(self._troubles - 1, 10))
         self._troubles = 0
         return min(self._poll, self._poll if decision.look_again is None else decision.look_again + 0.01)
 
@@ -97,10 +100,17 @@ class Reconciler:
         if self._clocks().mono - self._listed >= RELIST_SECONDS:
             self._kube.distrust()
             self._listed = self._clocks().mono
-        nodes, topologies, observation = await asyncio.gather(
-            self._kube.nodes(), self._kube.topologies(), self._prometheus.survey()
-        )
-        return World(nodes, topologies, observation)
+        nodes = asyncio.create_task(self._kube.nodes())
+        topologies = asyncio.create_task(self._kube.topologies())
+        observation = asyncio.create_task(self._prometheus.survey())
+        # Each to its end: an answer that came after the next pass has asked would bring back what is gone.
+        outcomes = await asyncio.gather(nodes, topologies, observation, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                self.in_touch.clear()
+                raise outcome
+        self.in_touch.set()
+        return World(nodes.result(), topologies.result(), observation.result())
 
     async def _apply(self, decision: Decision) -> None:
         """Write the changes, topologies first, for one poll period at most: what is left is decided afresh."""

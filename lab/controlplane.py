@@ -36,12 +36,16 @@ class ControlPlane:
         """Start both with the data that the folder has, and return when the API server is ready."""
         plane = cls(folder, port)
         try:
-            plane._etcd.start()
-            plane.start_api_server()
+            plane.resume()
         except BaseException:
             plane.stop()
             raise
         return plane
+
+    def resume(self) -> None:
+        """Start both, with the data, certificates and tokens from before."""
+        self._etcd.start()
+        self.start_api_server()
 
     def stop(self) -> None:
         """Stop both; the data stays."""

@@ -343,6 +343,34 @@ def test_k14_an_event_that_is_refused_holds_up_no_status(caplog: pytest.LogCaptu
     assert "Cannot create events" in caplog.messages
 
 
+def test_a_list_that_is_late_is_waited_for_so_that_it_never_undoes_a_later_one() -> None:
+    asked, open_lists = [], 0
+
+    class SlowKube(ScriptedKube):
+        @override
+        async def topologies(self) -> tuple[RuntimeTopology, ...]:
+            nonlocal open_lists
+            open_lists += 1
+            asked.append(open_lists)
+            await asyncio.sleep(12)
+            open_lists -= 1
+            return ()
+
+    script = Script()
+    script.fault = lambda _: ApiError("500")
+
+    async def story() -> None:
+        board = Board(asyncio.get_running_loop().time)
+        reconciler = Reconciler(SlowKube(script), ScriptedPrometheus(script), POLICY, POLL, board, clocks)
+        loop = asyncio.create_task(reconciler.run())
+        await asyncio.sleep(40)
+        loop.cancel()
+        await asyncio.gather(loop, return_exceptions=True)
+
+    run(story())
+    assert set(asked) == {1}
+
+
 def test_a_fault_of_our_own_ends_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError
