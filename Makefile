@@ -32,6 +32,10 @@ down: $(BIN)/python ## End the lab in the background
 test: lint build ## Run everything that has to pass: style, types, imports, all tests
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile --quiet
 
+.PHONY: explore
+explore: install ## Play very many random histories of the whole operator in process (EXPLORE=… for how many)
+	EXPLORE=$(or $(EXPLORE),100000) $(BIN)/pytest tests/explore --timeout=0
+
 .PHONY: soak
 soak: install build ## Try faults for as long as they were reported, and kill the operator 200 times (an hour or so)
 	FAULTS=long $(BIN)/pytest -m "soak or not soak" --timeout=1800 tests/faults

@@ -143,7 +143,7 @@ def _publish(
         fresh = _choose(topology.status, fresh, topologies.quiet, topologies.drifted, due=due)
         if fresh is topology.status:
             return fresh, seconds
-    return fresh, topologies.renew(topology, view)
+    return fresh, topologies.renew(topology, fresh, view)
 
 
 def _phase_event(node: GpuNode, status: GpuNodeStatus) -> Event | None:

@@ -37,9 +37,9 @@ class Stopwatch:
         self.marks[mark] = made
         return self._now.mono - made
 
-    def start(self, uid: str, what: str) -> None:
-        """Remember this moment's stamp as made now, also where the wall clock has shown the same second before."""
-        self.marks[uid, what, self.stamp] = self._now.mono
+    def start(self, uid: str, what: str, at: datetime | None = None) -> None:
+        """Remember this moment's stamp, or another, as made now, also where it has been made before."""
+        self.marks[uid, what, at or self.stamp] = self._now.mono
 
     def stamp_in(self, seconds: float) -> datetime:
         """Return the stamp of a moment to come, not before it."""

@@ -55,7 +55,7 @@ def assess(topology: RuntimeTopology, cards: Sequence[GpuNode], view: View) -> A
     status = replace(
         last,
         observed_generation=topology.generation,
-        observed_at=watch.stamp,
+        observed_at=_confirmed_at(last.observed_at, watch.stamp),
         valid_for_seconds=view.policy.valid_for_seconds,
     )
     settlement = None
@@ -88,9 +88,9 @@ def lease_seconds(topology: RuntimeTopology, view: View) -> float:
     return renewal_seconds(view) - view.watch.seconds_since(topology.uid, _LEASE, observed_at)
 
 
-def renew(topology: RuntimeTopology, view: View) -> float:
-    """Take note that the lease is renewed now; return in how many seconds it is due again."""
-    view.watch.start(topology.uid, _LEASE)
+def renew(topology: RuntimeTopology, status: RuntimeTopologyStatus, view: View) -> float:
+    """Take note that a status renews the lease now; return in how many seconds it is due again."""
+    view.watch.start(topology.uid, _LEASE, status.observed_at)
     return renewal_seconds(view)
 
 
@@ -172,6 +172,11 @@ def _settled(
         until = _hold_until(last.hold_until, watch.stamp_in(settlement.remaining_seconds))
         return replace(status, pending_mode=settlement.pending, hold_until=until, pending_cards=causes)
     return status
+
+
+def _confirmed_at(last: datetime | None, stamp: datetime) -> datetime:
+    """Return a stamp that never goes back: where the wall clock did, consumers still have to see each renewal."""
+    return stamp if last is None or stamp >= last else last + timedelta(seconds=1)
 
 
 def _hold_until(last: datetime | None, until: datetime) -> datetime:

@@ -626,6 +626,16 @@ def test_a_jump_of_the_wall_clock_neither_hastens_nor_delays_the_lease(leap: flo
     assert written(simulation, "cluster") == [0, 60]
 
 
+def test_a_renewed_lease_has_a_later_stamp_also_where_the_wall_clock_went_back() -> None:
+    simulation = fleet(a=Sight.UP)
+    simulation.run(30)
+    simulation.jump(-600)
+    simulation.run(60)
+    assert simulation.topology().observed_at == START + timedelta(seconds=1), "one later than the last, which was START"
+    simulation.run(60)
+    assert simulation.topology().observed_at == START + timedelta(seconds=2)
+
+
 def test_the_lease_is_renewed_while_prometheus_is_away_and_where_the_spec_cannot_be_read() -> None:
     simulation = fleet(a=Sight.UP)
     simulation.run()
