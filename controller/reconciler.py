@@ -116,7 +116,9 @@ class Reconciler:
         """Write the changes, topologies first, for one poll period at most: what is left is decided afresh."""
         attempts = _Attempts(self.wake)
         if decision.create_default and await attempts.make(self._kube.create_default_topology()):
-            self.wake()
+            self.wake()  # its first status does not wait for those of a thousand cards
+            self._end_pass("")
+            return
         changes: Iterator[TopologyChange | NodeChange] = iter((*decision.topologies, *decision.nodes))
         deadline = self._clocks().mono + self._poll
 
